@@ -1,0 +1,29 @@
+"""Activations of a PyTorch model through a compressor in FPGA fabric and back.
+
+Importing this package touches no hardware and imports neither torch nor pynq.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from .api import compress, decompress
+from .frame import Frame, FrameError
+from .version import VERSION
+
+__version__ = VERSION
+__all__ = ["Frame", "FrameError", "compress", "decompress", "emulation", "offload", "open_board"]
+
+_LAZY = {"open_board": ".board"}
+_LAZY_MODULES = ("board", "emulation", "measure", "native")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "offload":
+        return importlib.import_module(".offloading", __name__).offload
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name], __name__), name)
+    if name in _LAZY_MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

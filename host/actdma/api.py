@@ -1,0 +1,80 @@
+"""The public functions: compress an array or a tensor, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .arrays import Layout, from_bytes, numpy_dtype, to_bytes
+from .backend import Backend, ReferenceBackend
+from .frame import FRAME_BYTES, Codec, Frame
+
+BACKENDS = ("native", "board", "reference")
+
+
+def codec_of(name: str) -> Codec:
+    """The `Codec` called ``name``; ValueError that lists the known ones."""
+    try:
+        return Codec[name.upper()]
+    except KeyError:
+        known = ", ".join(repr(c.name.lower()) for c in Codec)
+        raise ValueError(f"unknown codec {name!r}; known are {known}") from None
+
+
+def backend_of(backend: str | Backend) -> Backend:
+    """The backend called ``backend``, or itself if it is one.
+
+    "native" is the CPU's codec, "board" the process's shared board (`actdma.open_board` with "auto"),
+    "reference" the NumPy golden model.
+    """
+    if not isinstance(backend, str):
+        if isinstance(backend, Backend):
+            return backend
+        raise TypeError(f"expected a backend or its name, got {type(backend).__name__}")
+    if backend == "native":
+        from .native import NativeBackend
+
+        return NativeBackend()
+    if backend == "board":
+        from .board import shared_board
+
+        return shared_board()
+    if backend == "reference":
+        return ReferenceBackend()
+    raise ValueError(f"unknown backend {backend!r}; known are {', '.join(map(repr, BACKENDS))}")
+
+
+def compress(
+    x: Any,
+    codec: str = "zvc",
+    backend: str | Backend = "native",
+    *,
+    frame_bytes: int = FRAME_BYTES,
+) -> Frame:
+    """Compress ``x`` without loss.
+
+    ``x``: NumPy array or PyTorch tensor, any shape, strides and device, of a dtype in
+    `actdma.frame.DType`. ``frame_bytes``: raw bytes per frame, a multiple of 8192. Every backend
+    returns the same bytes. TypeError for other inputs, ValueError for unknown names.
+    """
+    data, layout = to_bytes(x)
+    frame = backend_of(backend).compress(data, layout.dtype, codec_of(codec), frame_bytes)
+    frame.layout = layout
+    return frame
+
+
+def decompress(
+    frame: Frame | bytes | bytearray | memoryview, backend: str | Backend = "native"
+) -> Any:
+    """What was compressed: same type, dtype, shape and bits, in memory the caller owns.
+
+    From a frame's bytes: a flat NumPy array of the frame's dtype (bfloat16 and float8, which NumPy
+    lacks, as unsigned integers). `actdma.FrameError` if the frame is not good.
+    """
+    if not isinstance(frame, Frame):
+        frame = Frame.parse(frame)
+    out = np.empty(frame.raw_nbytes, np.uint8)
+    backend_of(backend).decompress(frame, out)
+    count = frame.raw_nbytes // numpy_dtype(frame.dtype).itemsize
+    return from_bytes(out, frame.layout or Layout(frame.dtype, (count,)))

@@ -1,0 +1,100 @@
+"""What every backend does: the NumPy reference, the CPU's codec, and a board are three of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from .codecs import reference
+from .frame import (
+    BLOCK_BYTES,
+    FRAME_BYTES,
+    Codec,
+    Descriptor,
+    DType,
+    Frame,
+    FrameError,
+    Status,
+    check_sequence,
+)
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Compresses flat bytes to frames and back. All backends write the same bytes."""
+
+    name: str
+
+    def compress(
+        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+    ) -> Frame:
+        """``data``: uint8, 1-D, C-contiguous, a whole number of ``dtype`` items, any length."""
+        ...
+
+    def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
+        """Write the frame's data to ``out`` (uint8, 1-D, C-contiguous, ``frame.raw_nbytes`` long).
+
+        Returns the fabric's clock cycles, None where no fabric was used. `FrameError` if the frame
+        is not good; ``out`` is undefined then.
+        """
+        ...
+
+
+def descriptors(
+    raw_bytes: int, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+) -> Iterator[Descriptor]:
+    """How a tensor is cut: one descriptor per frame, at least one."""
+    if frame_bytes <= 0 or frame_bytes % BLOCK_BYTES:
+        raise ValueError(f"frame_bytes is {frame_bytes}, allowed are multiples of {BLOCK_BYTES}")
+    starts = range(0, raw_bytes, frame_bytes) or range(1)
+    for number, start in enumerate(starts):
+        yield Descriptor(
+            codec=codec,
+            element_bytes=dtype.element_bytes,
+            raw_bytes=min(frame_bytes, raw_bytes - start),
+            sequence=number,
+            last=number == len(starts) - 1,
+            dtype=dtype,
+        )
+
+
+def packets_into(
+    frame: Frame, out: np.ndarray
+) -> Iterator[tuple[Descriptor, np.ndarray, np.ndarray]]:
+    """(descriptor, packet, its part of ``out``) of every frame, checked to fit together and to fill
+    ``out`` exactly, so that a frame from outside can neither over- nor underfill it."""
+    position, first = 0, None
+    for number, packet in enumerate(frame.packets()):
+        descriptor = Descriptor.unpack(packet)
+        first = first or descriptor
+        check_sequence(descriptor, first, number)
+        if descriptor.last != (number == len(frame.offsets) - 2):
+            raise FrameError(Status.LENGTH, "the tensor's last frame is missing or not the last")
+        end = position + descriptor.raw_bytes
+        if end > out.size or (descriptor.last and end != out.size):
+            raise FrameError(Status.RAW_BYTES, f"{end} bytes of data where {out.size} are expected")
+        yield descriptor, packet, out[position:end]
+        position = end
+
+
+class ReferenceBackend:
+    """The NumPy reference as a backend: slow, and the standard the others are held to."""
+
+    name = "reference"
+
+    def compress(
+        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+    ) -> Frame:
+        packets, offsets, start = [], [0], 0
+        for descriptor in descriptors(data.size, dtype, codec, frame_bytes):
+            stop = start + descriptor.raw_bytes
+            packets.append(reference.encode_frame(data[start:stop], descriptor))
+            offsets.append(offsets[-1] + packets[-1].size)
+            start = stop
+        return Frame(np.concatenate(packets), tuple(offsets), data.size, dtype, codec)
+
+    def decompress(self, frame: Frame, out: np.ndarray) -> None:
+        for _, packet, part in packets_into(frame, out):
+            part[:] = reference.decode_frame(packet)[1]

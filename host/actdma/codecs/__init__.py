@@ -1,0 +1,1 @@
+"""The codecs: per codec its parameters and a NumPy reference, the golden model of native and fabric."""

@@ -1,0 +1,134 @@
+"""The NumPy reference of docs/format.md: frames in and out, block by block, written to be read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..frame import (
+    ALLOWED_MODES,
+    BLOCK_BYTES,
+    HEADER_BYTES,
+    Codec,
+    Descriptor,
+    FrameError,
+    Mode,
+    Operation,
+    Status,
+    Trailer,
+    blocks,
+    crc,
+    padded,
+)
+from . import zvc
+
+
+def encode_block(block: np.ndarray, codec: int, element_bytes: int) -> np.ndarray:
+    """One block (uint8, at most 8192 long, a multiple of 64) as words, W0 first."""
+    words = block.view("<u4")
+    mode, planes = Mode.RAW, words
+    if codec == Codec.ZVC:
+        if not words.any():
+            mode, planes = Mode.ZERO, words[:0]
+        else:
+            packed = zvc.encode(block, element_bytes)
+            if packed.size < words.size:
+                mode, planes = Mode.ZVC, packed
+    return np.concatenate([np.array([mode | planes.size << 16], "<u4"), planes])
+
+
+def decode_block(
+    words: np.ndarray, block_bytes: int, codec: int, element_bytes: int
+) -> tuple[np.ndarray, int]:
+    """The bytes of the block that starts at ``words[0]`` and the number of words it took."""
+    if words.size == 0:
+        raise FrameError(Status.LENGTH, "blocks are missing")
+    w0 = int(words[0])
+    mode, length = w0 & 0xF, w0 >> 16
+    n, m = block_bytes // 4, zvc.mask_words(block_bytes, element_bytes)
+    lengths = {Mode.RAW: (n, n), Mode.ZERO: (0, 0), Mode.ZVC: (m + 1, n - 1)}
+    if w0 & 0xFFF0 or mode not in ALLOWED_MODES[codec]:
+        raise FrameError(Status.BLOCK, f"mode word 0x{w0:08x}")
+    low, high = lengths[mode]
+    if not low <= length <= high:
+        raise FrameError(Status.BLOCK, f"{length} words, {low} to {high} allowed")
+    if length >= words.size:
+        raise FrameError(Status.LENGTH, "a block is cut off")
+    planes = words[1 : 1 + length]
+    if mode == Mode.RAW:
+        out = planes.view(np.uint8)
+    elif mode == Mode.ZERO:
+        out = np.zeros(block_bytes, np.uint8)
+    else:
+        out = zvc.decode(planes, block_bytes, element_bytes)
+        if out is None:
+            raise FrameError(Status.BLOCK, "mask and data plane disagree")
+    return out, 1 + length
+
+
+def encode_frame(raw: np.ndarray, descriptor: Descriptor) -> np.ndarray:
+    """The frame that holds ``raw`` (uint8, 1-D, ``descriptor.raw_bytes`` long)."""
+    data = np.zeros(padded(raw.size), np.uint8)
+    data[: raw.size] = raw
+    words = [
+        encode_block(data[i : i + BLOCK_BYTES], descriptor.codec, descriptor.element_bytes)
+        for i in range(0, data.size, BLOCK_BYTES)
+    ]
+    payload = b"".join(w.tobytes() for w in words)
+    head = descriptor.pack()
+    body = head + payload + bytes(padded(len(payload)) - len(payload))
+    trailer = Trailer(
+        sequence=descriptor.sequence,
+        descriptor_crc=int.from_bytes(head[-4:], "little"),
+        raw_bytes=descriptor.raw_bytes,
+        payload_bytes=len(payload),
+        raw_crc=crc(data),
+    )
+    return np.frombuffer(body + trailer.pack(crc(body)), np.uint8)
+
+
+def decode_frame(packet: np.ndarray) -> tuple[Descriptor, np.ndarray]:
+    """Descriptor and data (uint8, padding cut off) of one frame; `FrameError` if it is not good."""
+    descriptor = Descriptor.unpack(packet)
+    if descriptor.operation != Operation.TRANSFER:
+        raise FrameError(Status.OPERATION, "an identify request holds no data")
+    if packet.size % 64 or packet.size < 2 * HEADER_BYTES:
+        raise FrameError(Status.LENGTH, f"{packet.size} bytes")
+    data, walked = _decode_payload(packet[HEADER_BYTES:-HEADER_BYTES].view("<u4"), descriptor)
+    if padded(walked) != packet.size - 2 * HEADER_BYTES:
+        raise FrameError(Status.LENGTH, "data follows the last block")
+    trailer = Trailer.unpack(packet)
+    announced = (
+        trailer.status,
+        trailer.sequence,
+        trailer.descriptor_crc,
+        trailer.raw_bytes,
+        trailer.payload_bytes,
+    )
+    descriptor_crc = int.from_bytes(bytes(packet[HEADER_BYTES - 4 : HEADER_BYTES]), "little")
+    if announced != (
+        Status.GOOD,
+        descriptor.sequence,
+        descriptor_crc,
+        descriptor.raw_bytes,
+        walked,
+    ):
+        raise FrameError(Status.TRAILER)
+    if trailer.frame_crc != crc(packet[:-4]):
+        raise FrameError(Status.FRAME_CRC)
+    if trailer.raw_crc != crc(data):
+        raise FrameError(Status.RAW_CRC)
+    return descriptor, data[: descriptor.raw_bytes]
+
+
+def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int]:
+    """Padded raw data of all blocks, and the bytes they took."""
+    total = padded(descriptor.raw_bytes)
+    parts, position = [np.empty(0, np.uint8)], 0
+    for number in range(blocks(total)):
+        size = min(BLOCK_BYTES, total - number * BLOCK_BYTES)
+        block, taken = decode_block(
+            words[position:], size, descriptor.codec, descriptor.element_bytes
+        )
+        parts.append(block)
+        position += taken
+    return np.concatenate(parts), 4 * position

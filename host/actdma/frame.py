@@ -1,0 +1,374 @@
+"""The frame format of docs/format.md: descriptor, trailer, status, bounds.
+
+This is the one Python definition of the format; ``hls/include/actdma/frame.hpp`` is the one in C++.
+Sizes are in bytes unless a name says words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import itertools
+import struct
+from collections.abc import Iterator
+
+import crc32c as _crc32c
+import numpy as np
+
+MAGIC = 0x414D4441
+TRAILER_MAGIC = 0x544D4441
+VERSION = 1
+HEADER_BYTES = 64
+ALIGN = 64
+BLOCK_BYTES = 8192
+MAX_RAW_BYTES = 1 << 30
+FRAME_BYTES = 4 << 20  # raw data per frame unless the caller asks otherwise
+
+_DESCRIPTOR = struct.Struct("<I4BIBBHQ8III")
+_TRAILER = struct.Struct("<IIIIQQIII4II")
+
+
+class Operation(enum.IntEnum):
+    IDENTIFY = 0
+    TRANSFER = 1
+
+
+class Codec(enum.IntEnum):
+    RAW = 0
+    ZVC = 1
+
+
+class Mode(enum.IntEnum):
+    """How one block is stored (bits 0 to 3 of its first word)."""
+
+    RAW = 0
+    ZERO = 1
+    ZVC = 2
+
+
+ALLOWED_MODES = {
+    Codec.RAW: frozenset({Mode.RAW}),
+    Codec.ZVC: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC}),
+}
+
+
+class Engine(enum.IntEnum):
+    COMPRESSOR = 1
+    DECOMPRESSOR = 2
+
+
+class Status(enum.IntEnum):
+    GOOD = 0
+    MAGIC = 1
+    DESCRIPTOR_CRC = 2
+    VERSION = 3
+    OPERATION = 4
+    CODEC = 5
+    ELEMENT = 6
+    RESERVED = 7
+    RAW_BYTES = 8
+    BLOCK = 9
+    LENGTH = 10
+    TRAILER = 11
+    FRAME_CRC = 12
+    RAW_CRC = 13
+
+
+_REASONS = {
+    Status.MAGIC: "it does not begin with the magic 'ADMA'",
+    Status.DESCRIPTOR_CRC: "the descriptor is damaged (its CRC does not match)",
+    Status.VERSION: f"its format version is not {VERSION}",
+    Status.OPERATION: "its operation is unknown",
+    Status.CODEC: "its codec is unknown or not built in",
+    Status.ELEMENT: "its element size is not 1, 2, 4 or 8 bytes",
+    Status.RESERVED: "a reserved field is not zero",
+    Status.RAW_BYTES: f"its raw length is above {MAX_RAW_BYTES} or not the expected one",
+    Status.BLOCK: "a block's mode or length is impossible, or its mask and data disagree",
+    Status.LENGTH: "it is cut off, or longer than it announces",
+    Status.TRAILER: "its trailer does not belong to its descriptor, or reports an error",
+    Status.FRAME_CRC: "its bytes were altered (frame CRC does not match)",
+    Status.RAW_CRC: "the decoded data is not what was encoded (raw CRC does not match)",
+}
+
+
+class FrameError(ValueError):
+    """A frame was refused; ``status`` says why (docs/format.md, Status)."""
+
+    def __init__(self, status: int, detail: str = ""):
+        try:
+            self.status: int = Status(status)
+            reason = _REASONS.get(self.status, self.status.name)
+        except ValueError:
+            self.status = status
+            reason = f"unknown status {status}"
+        super().__init__(f"bad frame: {reason}" + (f" ({detail})" if detail else ""))
+
+
+class DType(enum.IntEnum):
+    """Element types and their codes in the descriptor; names are those of NumPy and PyTorch."""
+
+    uint8 = 0
+    int8 = 1
+    bool = 2
+    int16 = 3
+    uint16 = 4
+    float16 = 5
+    bfloat16 = 6
+    int32 = 7
+    uint32 = 8
+    float32 = 9
+    int64 = 10
+    uint64 = 11
+    float64 = 12
+    complex64 = 13
+    complex128 = 14
+    complex32 = 15
+    float8_e4m3fn = 16
+    float8_e5m2 = 17
+
+    @property
+    def itemsize(self) -> int:
+        return _ITEMSIZE[self]
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of what a codec looks at: the item, or a complex item's real part."""
+        return self.itemsize // 2 if self.name.startswith("complex") else self.itemsize
+
+
+_ITEMSIZE = dict(zip(DType, (1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16, 4, 1, 1), strict=True))
+
+
+def crc(data, value: int = 0) -> int:
+    """CRC-32C of a bytes-like object; ``value`` continues an earlier one."""
+    return _crc32c.crc32c(data, value)
+
+
+def padded(nbytes: int) -> int:
+    """``nbytes`` rounded up to a multiple of 64."""
+    return -(-nbytes // ALIGN) * ALIGN
+
+
+def blocks(raw_bytes: int) -> int:
+    """Number of blocks that hold ``raw_bytes`` of data."""
+    return -(-padded(raw_bytes) // BLOCK_BYTES)
+
+
+def frame_bound(raw_bytes: int) -> int:
+    """Largest frame that ``raw_bytes`` of data can make: every block raw."""
+    return 2 * HEADER_BYTES + padded(padded(raw_bytes) + 4 * blocks(raw_bytes))
+
+
+def answer_bytes(raw_bytes: int) -> int:
+    """Length of the decompressor's answer to a good frame."""
+    return padded(raw_bytes) + HEADER_BYTES
+
+
+@dataclasses.dataclass(frozen=True)
+class Descriptor:
+    codec: int = Codec.ZVC
+    element_bytes: int = 4
+    raw_bytes: int = 0
+    sequence: int = 0
+    last: bool = True
+    dtype: int = DType.uint8
+    operation: int = Operation.TRANSFER
+
+    @classmethod
+    def identify(cls, sequence: int = 0) -> Descriptor:
+        return cls(
+            codec=0, element_bytes=0, sequence=sequence, last=False, operation=Operation.IDENTIFY
+        )
+
+    def pack(self) -> bytes:
+        """The 64 bytes of the descriptor, CRC included."""
+        body = _DESCRIPTOR.pack(
+            MAGIC,
+            VERSION,
+            self.operation,
+            self.codec,
+            self.element_bytes,
+            self.sequence,
+            int(self.last),
+            self.dtype,
+            0,
+            self.raw_bytes,
+            *(0,) * 8,
+            0,
+            0,
+        )[:-4]
+        return body + struct.pack("<I", crc(body))
+
+    @classmethod
+    def unpack(cls, data) -> Descriptor:
+        """Read a descriptor from the first 64 bytes of ``data``; `FrameError` if it is not good."""
+        if len(data) < HEADER_BYTES:
+            raise FrameError(Status.LENGTH, f"{len(data)} bytes, a descriptor has {HEADER_BYTES}")
+        head = bytes(data[:HEADER_BYTES])
+        (
+            magic,
+            version,
+            operation,
+            codec,
+            element,
+            sequence,
+            flags,
+            dtype,
+            reserved,
+            raw,
+            *rest,
+        ) = _DESCRIPTOR.unpack(head)
+        if magic != MAGIC:
+            raise FrameError(Status.MAGIC, f"found 0x{magic:08x}")
+        if rest[-1] != crc(head[:-4]):
+            raise FrameError(Status.DESCRIPTOR_CRC)
+        if version != VERSION:
+            raise FrameError(Status.VERSION, f"found {version}")
+        if operation not in (Operation.IDENTIFY, Operation.TRANSFER):
+            raise FrameError(Status.OPERATION, f"found {operation}")
+        if operation == Operation.TRANSFER:
+            if codec not in ALLOWED_MODES:
+                raise FrameError(Status.CODEC, f"found {codec}")
+            if element not in (1, 2, 4, 8):
+                raise FrameError(Status.ELEMENT, f"found {element}")
+        if reserved or flags & ~1 or any(rest[:-1]):
+            raise FrameError(Status.RESERVED)
+        if raw > MAX_RAW_BYTES:
+            raise FrameError(Status.RAW_BYTES, f"found {raw}")
+        return cls(codec, element, raw, sequence, bool(flags & 1), dtype, operation)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trailer:
+    status: int = Status.GOOD
+    sequence: int = 0
+    descriptor_crc: int = 0
+    raw_bytes: int = 0
+    payload_bytes: int = 0
+    raw_crc: int = 0
+    identity: int = 0
+    codecs: int = 0
+    frame_crc: int = 0
+
+    def pack(self, crc_before: int = 0) -> bytes:
+        """The 64 bytes of the trailer; ``crc_before`` is the CRC of the packet's bytes before it."""
+        body = _TRAILER.pack(
+            TRAILER_MAGIC,
+            self.status,
+            self.sequence,
+            self.descriptor_crc,
+            self.raw_bytes,
+            self.payload_bytes,
+            self.raw_crc,
+            self.identity,
+            self.codecs,
+            *(0,) * 4,
+            0,
+        )[:-4]
+        return body + struct.pack("<I", crc(body, crc_before))
+
+    @classmethod
+    def unpack(cls, data) -> Trailer:
+        """Read the trailer in the last 64 bytes of ``data``; `FrameError` if there is none."""
+        if len(data) < HEADER_BYTES:
+            raise FrameError(Status.LENGTH, f"{len(data)} bytes, a trailer has {HEADER_BYTES}")
+        magic, *fields = _TRAILER.unpack(bytes(data[-HEADER_BYTES:]))
+        if magic != TRAILER_MAGIC:
+            raise FrameError(Status.TRAILER, f"no trailer magic, found 0x{magic:08x}")
+        return cls(*fields[:8], frame_crc=fields[-1])
+
+    @property
+    def version(self) -> int:
+        return self.identity & 0xFF
+
+    @property
+    def engine(self) -> int:
+        return self.identity >> 8 & 0xFF
+
+    @property
+    def lanes(self) -> int:
+        return self.identity >> 16
+
+
+@dataclasses.dataclass
+class Frame:
+    """A compressed tensor: one or more frames of docs/format.md, one after the other.
+
+    ``data`` is a 1-D uint8 array, ``offsets`` the start of every frame in it and the end of the last,
+    ``cycles`` the fabric's clock cycles that compressing took (None where no fabric was used),
+    ``layout`` what `actdma.arrays` needs to rebuild the caller's array (None: a flat array).
+    """
+
+    data: np.ndarray
+    offsets: tuple[int, ...]
+    raw_nbytes: int
+    dtype: DType
+    codec: Codec
+    cycles: int | None = None
+    layout: object | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+    @property
+    def ratio(self) -> float:
+        """Raw bytes per compressed byte."""
+        return self.raw_nbytes / self.nbytes
+
+    def __bytes__(self) -> bytes:
+        return self.data.tobytes()
+
+    def packets(self) -> Iterator[np.ndarray]:
+        """Views of the single frames."""
+        for start, stop in itertools.pairwise(self.offsets):
+            yield self.data[start:stop]
+
+    @classmethod
+    def parse(cls, data: bytes | bytearray | memoryview | np.ndarray) -> Frame:
+        """The `Frame` whose bytes are ``data``. Walks descriptors and block lengths only: a backend
+        checks the rest when it decodes. `FrameError` if the frames do not end where the data ends."""
+        array = np.frombuffer(data, np.uint8)
+        offsets = [0]
+        raw_nbytes, first = 0, None
+        while True:
+            packet = array[offsets[-1] :]
+            descriptor = Descriptor.unpack(packet)
+            first = first or descriptor
+            check_sequence(descriptor, first, len(offsets) - 1)
+            offsets.append(offsets[-1] + _frame_length(packet, descriptor))
+            raw_nbytes += descriptor.raw_bytes
+            if descriptor.last:
+                break
+        if offsets[-1] != len(array):
+            raise FrameError(
+                Status.LENGTH, f"{len(array) - offsets[-1]} bytes follow the last frame"
+            )
+        return cls(array, tuple(offsets), raw_nbytes, DType(first.dtype), Codec(first.codec))
+
+
+def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> None:
+    """`FrameError` unless ``descriptor`` is that of frame ``number`` of the tensor begun by ``first``."""
+    if descriptor.operation != Operation.TRANSFER:
+        raise FrameError(Status.OPERATION, "an identify request holds no data")
+    if descriptor.sequence != number:
+        raise FrameError(Status.TRAILER, f"frame {descriptor.sequence} where {number} was expected")
+    same = ("dtype", "codec", "element_bytes")
+    if any(getattr(descriptor, name) != getattr(first, name) for name in same):
+        raise FrameError(Status.RESERVED, "frames of different tensors follow each other")
+    if descriptor.dtype not in DType.__members__.values():
+        raise FrameError(Status.RESERVED, f"unknown dtype code {descriptor.dtype}")
+
+
+def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
+    """Bytes of the first frame in ``packet``, found by walking its blocks."""
+    words = packet[HEADER_BYTES : len(packet) // 4 * 4].view("<u4")
+    position = 0
+    for _ in range(blocks(descriptor.raw_bytes)):
+        if position >= len(words):
+            raise FrameError(Status.LENGTH, "blocks are missing")
+        position += 1 + int(words[position] >> 16)
+    length = HEADER_BYTES + padded(4 * position) + HEADER_BYTES
+    if length > len(packet):
+        raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
+    return length
