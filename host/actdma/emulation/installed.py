@@ -1,0 +1,150 @@
+"""Puts an emulated board together: memory, DMAs, kernels, clocks, and the files pynq wants."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from .design import Design, load_design
+from .dma import Dma
+from .hwh import write_hwh
+from .kernel import Kernel
+from .memory import Pool
+
+KernelFactory = Callable[[], Kernel]
+_numbers = itertools.count()
+
+
+class Emulation:
+    """An emulated board under pynq.
+
+    ``bitfile``: path of a bitstream for `pynq.Overlay` (empty, with a generated .hwh beside it);
+    ``device``: the pynq device; ``design``: the block design it was made from; ``kernels``: the kernel
+    behind each DMA, by the DMA's name; ``memory``: the contiguous memory; ``timed``: whether cycles are
+    counted. `actdma.emulation.install` makes one.
+    """
+
+    def __init__(self, design: Design, memory: Pool, kernels: dict[str, Kernel], timed: bool):
+        from .device import EmulatedDevice, clock_registers
+
+        self.design = design
+        self.memory = memory
+        self.kernels = kernels
+        self.timed = timed
+        self.dmas = {name: self._dma(name) for name in kernels}
+        self.device = EmulatedDevice(f"emulated{next(_numbers)}", memory)
+        for name, dma in self.dmas.items():
+            self.device.map(*design.window(name), dma)
+        for base, registers in clock_registers(design).items():
+            self.device.map(base, 0x1000, registers)
+        self._folder = tempfile.TemporaryDirectory(prefix="actdma-")
+        self.bitfile = self._write_files(Path(self._folder.name))
+        self._replaced: list[object] | None = None
+
+    def activate(self) -> None:
+        """Make this pynq's active device until `close`."""
+        from pynq.pl_server.device import Device
+
+        if self._replaced is None:
+            active = vars(Device).get("_active_device")
+            self._replaced = [] if active is None else [active]
+        Device.active_device = self.device
+
+    def close(self) -> None:
+        """Give pynq its former active device back and remove the files. Buffers stay valid."""
+        from pynq.pl_server.device import Device
+
+        if self._replaced is not None and vars(Device).get("_active_device") is self.device:
+            del Device._active_device
+            for device in self._replaced:
+                Device.active_device = device
+        self._replaced = None
+        self._folder.cleanup()
+
+    def cycles(self, dma: str) -> int | None:
+        """Clock cycles of the last packet through the kernel behind ``dma``; None if not timed."""
+        return self.kernels[dma].cycles if self.timed else None
+
+    def waiting(self, dma: str) -> list[str]:
+        """What the fabric behind ``dma`` waits for, now that nothing can move any more."""
+        return list(self.kernels[dma].waiting)
+
+    def moved(self, dma: str) -> tuple[int, int]:
+        """Bytes sent and received in the transfers started last."""
+        kernel = self.kernels[dma]
+        return kernel.sent, kernel.received
+
+    def _dma(self, name: str) -> Dma:
+        def reset(outputs: tuple[str, ...]) -> None:
+            sources = self.design.reset_sources(self.design.streams_to(name))
+            if sources.intersection(f"{name}/{output}" for output in outputs):
+                self.kernels[name].reset()
+
+        parameters = self.design.cells[name]["parameters"]
+        return Dma(parameters, self.memory, self.kernels[name], reset)
+
+    def _write_files(self, folder: Path) -> str:
+        bitfile = folder / f"{self.design.name}.bit"
+        bitfile.touch()
+        bitfile.with_suffix(".hwh").write_text(write_hwh(self.design), "utf-8")
+        return str(bitfile)
+
+    def __enter__(self) -> Emulation:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def install(
+    lanes: int = 4,
+    timed: bool = True,
+    *,
+    cache: bool = True,
+    activate: bool = True,
+    memory_bytes: int | None = None,
+    kernels: Mapping[str, KernelFactory] | None = None,
+    design: Design | None = None,
+) -> Emulation:
+    """Emulate a Zynq UltraScale+ with both engines below pynq, and make it pynq's active device.
+
+    ``lanes``: 32-bit words per beat (2, 4, 8, 16); ``timed``: count clock cycles (slower);
+    ``cache``: model the processor's write-back cache; ``activate``: False leaves pynq's active device
+    alone (pass ``device=emulation.device`` then); ``memory_bytes``: contiguous memory, 128 MiB unless
+    given; ``kernels``: other kernels behind the DMAs, by DMA name; ``design``: another block design.
+    ImportError with what to install if pynq is missing.
+    """
+    try:
+        import pynq  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'the emulated board needs pynq: pip install "actdma[emulation]"'
+        ) from error
+    design = design or load_design(stream_bits=32 * lanes)
+    board = design.board
+    memory = Pool(board["memory_base"], memory_bytes or board["memory_bytes"], cache)
+    makers = dict(kernels or {})
+    engines = {name: makers.get(name) or _engine(name, lanes, timed) for name in design.addresses}
+    emulation = Emulation(design, memory, {name: make() for name, make in engines.items()}, timed)
+    if activate:
+        emulation.activate()
+    return emulation
+
+
+def _engine(dma: str, lanes: int, timed: bool) -> KernelFactory:
+    """Our engine behind ``axi_dma_compress`` or ``axi_dma_decompress``, compiled from its HLS source."""
+
+    def make() -> Kernel:
+        from ._fabric import Engine
+
+        return Engine(dma.removeprefix("axi_dma_"), lanes, timed)
+
+    return make

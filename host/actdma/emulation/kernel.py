@@ -1,0 +1,66 @@
+"""What can stand behind an emulated AXI DMA: any AXI4-Stream top with one input and one output.
+
+The compressor and the decompressor are two kernels; a loopback or a user's own IP are others. A kernel
+sees the DMA's two channels as one packet armed for sending and one buffer armed for receiving.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """A streaming kernel with the source and the sink that the DMA's two channels are.
+
+    ``send`` and ``receive`` only arm; ``run`` moves data until nothing can move any more. Either may
+    come first, and several packets may pass before a receive buffer is there.
+    """
+
+    lanes: int
+    """32-bit words per beat of both streams."""
+
+    sending: bool
+    """A packet is armed and not wholly taken."""
+
+    sent: int
+    """Bytes taken of the packet armed last."""
+
+    receiving: bool
+    """A receive buffer is armed and no TLAST has arrived in it."""
+
+    received: int
+    """Bytes written to the buffer armed last."""
+
+    overrun: bool
+    """The packet is longer than the receive buffer; the rest of it was not written."""
+
+    cycles: int
+    """Clock cycles of the last packet, stalls included; 0 where time is not modelled."""
+
+    waiting: list[str]
+    """One line per process that waits, when nothing can move any more."""
+
+    fault: str
+    """A fault to commit, for tests: "" none, "drop_last" never sends TLAST, "zero_keep" sends TKEEP = 0,
+    so that the bytes of its beats vanish in the DMA."""
+
+    def reset(self) -> None:
+        """What ap_rst_n does: forget every beat, every state and what is armed."""
+        ...
+
+    def drop(self) -> None:
+        """Disarm source and sink: the DMA was reset and the kernel was not."""
+        ...
+
+    def send(self, data: memoryview) -> None:
+        """Arm one packet, a whole number of beats; TLAST comes with the last. Kept until taken."""
+        ...
+
+    def receive(self, data: memoryview) -> None:
+        """Arm a writable buffer for the next packet."""
+        ...
+
+    def run(self) -> None:
+        """Run until nothing can move any more."""
+        ...
