@@ -16,7 +16,7 @@ def extension(name: str, folder: str, include_dirs: tuple[str, ...] = ()) -> Pyb
         include_dirs=list(include_dirs),
         depends=headers,
         cxx_std=17,
-        extra_compile_args=["-O2", "-g0", "-Wall", "-Wextra"],
+        extra_compile_args=["-O2", "-g0", "-Wall", "-Wextra", "-Wno-unknown-pragmas"],
     )
 
 
@@ -25,7 +25,7 @@ setup(
     package_dir={"": "host", "actdma.overlay": "overlay"},
     package_data={"actdma.overlay": ["*.toml"]},
     ext_modules=[
-        extension("actdma.native._native", "host/actdma/native"),
+        extension("actdma.native._native", "host/actdma/native", ("hls/include",)),
         extension("actdma.emulation._fabric", "host/actdma/emulation", ("hls/include",)),
     ],
 )

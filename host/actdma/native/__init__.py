@@ -1,0 +1,45 @@
+"""The codec for the CPU: C++ with AVX-512, AVX2 or NEON where the processor has them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..backend import descriptors, packets_into
+from ..frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status, frame_bound
+from . import _native
+
+# From here on the result of decompressing is written past the caches: it would not stay in them.
+_PAST_CACHES_BYTES = 8 << 20
+
+
+class NativeBackend:
+    """The codec on one core of the CPU, as a backend. Stateless; works without the GIL."""
+
+    name = "native"
+
+    def compress(
+        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+    ) -> Frame:
+        """Frames of ``data`` (uint8, 1-D, C-contiguous), ``frame_bytes`` of raw data in each."""
+        parts = list(descriptors(data.size, dtype, codec, frame_bytes))
+        bound = sum(frame_bound(d.raw_bytes) for d in parts)
+        out = np.empty(bound + _native.ENCODE_SLACK, np.uint8)
+        offsets, start = [0], 0
+        for descriptor in parts:
+            stop = start + descriptor.raw_bytes
+            packet = out[offsets[-1] :]
+            length = _native.encode_frame(data[start:stop], descriptor.pack(), packet)
+            offsets.append(offsets[-1] + length)
+            start = stop
+        return Frame(out[: offsets[-1]], tuple(offsets), data.size, dtype, codec)
+
+    def decompress(self, frame: Frame, out: np.ndarray) -> None:
+        """Write the data of ``frame`` to ``out`` (uint8, 1-D, C-contiguous, its exact length).
+
+        `FrameError` if the frame is not good; ``out`` is undefined then.
+        """
+        past_caches = out.size >= _PAST_CACHES_BYTES
+        for _, packet, part in packets_into(frame, out):
+            status = _native.decode_frame(packet, part, past_caches)
+            if status != Status.GOOD:
+                raise FrameError(status)

@@ -1,0 +1,195 @@
+#include "codec.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "bits.hpp"
+
+namespace actdma::native {
+namespace {
+
+constexpr uint32_t kCodecs = 1u << kCodecRaw | 1u << kCodecZvc;
+
+Stream stream_of(const uint32_t descriptor[kHeaderWords]) {
+  return {descriptor[kDescKind] >> 16 & 0xFF, element_log2(descriptor[kDescKind] >> 24), true};
+}
+
+uint8_t* encode_block(const Kernels& kernels, const uint8_t* raw, size_t bytes, uint8_t* out,
+                      const Stream& stream) {
+  const auto n = static_cast<uint32_t>(bytes / 4);
+  uint8_t* const planes = out + 4;
+  if (stream.codec == kCodecZvc) {
+    const size_t m = mask_words(n, stream.element_log2);
+    uint8_t* const data = planes + 4 * m;
+    store<uint32_t>(data - 4, 0);  // half of the last mask word may stay unused
+    uint8_t* const end =
+        kernels.compress[stream.element_log2](raw, bytes / kChunkBytes, planes, data);
+    store<uint32_t>(end, 0);  // up to a whole word
+    const size_t p = (static_cast<size_t>(end - data) + 3) / 4;
+    if (p == 0) {
+      store(out, block_word(kModeZero, 0));
+      return planes;
+    }
+    if (m + p < n) {
+      store(out, block_word(kModeZvc, static_cast<uint32_t>(m + p)));
+      return data + 4 * p;
+    }
+  }
+  store(out, block_word(kModeRaw, n));
+  std::memcpy(planes, raw, bytes);
+  return planes + bytes;
+}
+
+Status decode_block(const Kernels& kernels, const uint8_t*& in, const uint8_t* end, uint8_t* out,
+                    size_t bytes, const Stream& stream) {
+  if (in == end) return kBadLength;
+  const auto n = static_cast<uint32_t>(bytes / 4);
+  const uint32_t m = mask_words(n, stream.element_log2);
+  const auto w0 = load<uint32_t>(in);
+  const uint32_t length = w0 >> 16;
+  if (!block_length_ok(stream.codec, w0, n, m)) return kBadBlock;
+  if (length >= static_cast<size_t>(end - in) / 4) return kBadLength;
+  const uint8_t* const planes = in + 4;
+  switch (w0 & 0xF) {
+    case kModeRaw:
+      std::memcpy(out, planes, bytes);
+      break;
+    case kModeZero:
+      std::memset(out, 0, bytes);
+      break;
+    default: {
+      const uint8_t* const data = planes + 4 * m;
+      const uint32_t unused = 32 * m - (n << (2 - stream.element_log2));
+      if (unused && load<uint32_t>(data - 4) >> (32 - unused)) return kBadBlock;
+      const uint32_t packed = kernels.count_bits(planes, m) << stream.element_log2;
+      if (length != m + (packed + 3) / 4) return kBadBlock;
+      kernels.expand[stream.element_log2](planes, data, bytes / kChunkBytes, out);
+    }
+  }
+  in = planes + 4 * length;
+  return kGood;
+}
+
+}  // namespace
+
+uint8_t* encode_blocks(const Kernels& kernels, const uint8_t* raw, size_t raw_bytes, uint8_t* out,
+                       Stream& stream) {
+  alignas(64) uint8_t tail[kBlockBytes];
+  while (raw_bytes) {
+    const size_t taken = std::min(raw_bytes, kBlockBytes);
+    const size_t bytes = padded(taken);
+    const uint8_t* block = raw;
+    if (bytes != taken) {
+      std::memset(tail + bytes - kChunkBytes, 0, kChunkBytes);
+      std::memcpy(tail, raw, taken);
+      block = tail;
+    }
+    uint8_t* const end = encode_block(kernels, block, bytes, out, stream);
+    if (stream.with_crc) {  // both while the block is in the first-level cache
+      stream.raw_crc = kernels.crc32c(stream.raw_crc, block, bytes);
+      stream.frame_crc = kernels.crc32c(stream.frame_crc, out, static_cast<size_t>(end - out));
+    }
+    out = end;
+    raw += taken;
+    raw_bytes -= taken;
+  }
+  return out;
+}
+
+Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, uint8_t* out,
+                     size_t raw_bytes, bool past_caches, Stream& stream) {
+  alignas(64) uint8_t buffer[kBlockBytes];
+  const uint8_t* const end = in + bytes;
+  while (raw_bytes) {
+    const size_t taken = std::min(raw_bytes, kBlockBytes);
+    const size_t block_bytes = padded(taken);
+    const bool partial = block_bytes != taken;
+    uint8_t* const block = partial || past_caches ? buffer : out;
+    const uint8_t* const start = in;
+    const Status status = decode_block(kernels, in, end, block, block_bytes, stream);
+    if (status != kGood) return status;
+    if (stream.with_crc) {  // both while the block is in the first-level cache
+      stream.frame_crc = kernels.crc32c(stream.frame_crc, start, static_cast<size_t>(in - start));
+      stream.raw_crc = kernels.crc32c(stream.raw_crc, block, block_bytes);
+    }
+    if (partial) {
+      std::memcpy(out, block, taken);
+    } else if (past_caches) {
+      kernels.stream(out, block, taken);
+    }
+    out += taken;
+    raw_bytes -= taken;
+  }
+  return kGood;
+}
+
+size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* descriptor,
+                    uint8_t* out) {
+  uint32_t d[kHeaderWords];
+  std::memcpy(d, descriptor, kHeaderBytes);
+  std::memcpy(out, d, kHeaderBytes);
+  Stream stream = stream_of(d);
+  stream.frame_crc = kernels.crc32c(0, out, kHeaderBytes);
+  uint8_t* const payload = out + kHeaderBytes;
+  uint8_t* const end = encode_blocks(kernels, raw, d[kDescRawLow], payload, stream);
+  const auto payload_bytes = static_cast<size_t>(end - payload);
+  uint8_t* const trailer = payload + padded(payload_bytes);
+  std::memset(end, 0, static_cast<size_t>(trailer - end));
+
+  uint32_t t[kHeaderWords] = {};
+  t[kTrailMagic] = kTrailerMagic;
+  t[kTrailStatus] = kGood;
+  t[kTrailSequence] = d[kDescSequence];
+  t[kTrailDescriptorCrc] = d[kDescCrc];
+  t[kTrailRawLow] = d[kDescRawLow];
+  t[kTrailRawHigh] = d[kDescRawHigh];
+  t[kTrailPayloadLow] = static_cast<uint32_t>(payload_bytes);
+  t[kTrailRawCrc] = stream.raw_crc;
+  std::memcpy(trailer, t, kHeaderBytes);
+  const size_t rest = static_cast<size_t>(trailer - end) + 4 * kTrailCrc;
+  store(trailer + 4 * kTrailCrc, kernels.crc32c(stream.frame_crc, end, rest));
+  return static_cast<size_t>(trailer - out) + kHeaderBytes;
+}
+
+Status read_descriptor(const Kernels& kernels, const uint8_t* bytes, uint32_t words[kHeaderWords]) {
+  std::memcpy(words, bytes, kHeaderBytes);
+  return check_descriptor(words, words[kDescCrc] == kernels.crc32c(0, bytes, 4 * kDescCrc),
+                          kCodecs);
+}
+
+Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
+                    uint8_t* out, size_t out_bytes, bool past_caches) {
+  if (packet_bytes < kHeaderBytes) return kBadLength;
+  uint32_t d[kHeaderWords];
+  const Status status = read_descriptor(kernels, packet, d);
+  if (status != kGood) return status;
+  if ((d[kDescKind] >> 8 & 0xFF) != kTransfer) return kBadOperation;
+  if (d[kDescRawLow] != out_bytes) return kBadRawBytes;
+  if (packet_bytes % 64 || packet_bytes < 2 * kHeaderBytes) return kBadLength;
+
+  Stream stream = stream_of(d);
+  stream.frame_crc = kernels.crc32c(0, packet, kHeaderBytes);
+  const uint8_t* const payload = packet + kHeaderBytes;
+  const uint8_t* const trailer = packet + packet_bytes - kHeaderBytes;
+  const uint8_t* in = payload;
+  const Status blocks_status = decode_blocks(kernels, in, static_cast<size_t>(trailer - payload),
+                                             out, out_bytes, past_caches, stream);
+  if (blocks_status != kGood) return blocks_status;
+  const auto payload_bytes = static_cast<size_t>(in - payload);
+  if (payload + padded(payload_bytes) != trailer) return kBadLength;
+
+  uint32_t t[kHeaderWords];
+  std::memcpy(t, trailer, kHeaderBytes);
+  if (t[kTrailMagic] != kTrailerMagic || t[kTrailStatus] != kGood ||
+      t[kTrailSequence] != d[kDescSequence] || t[kTrailDescriptorCrc] != d[kDescCrc] ||
+      t[kTrailRawLow] != d[kDescRawLow] || t[kTrailRawHigh] != d[kDescRawHigh] ||
+      t[kTrailPayloadLow] != payload_bytes || t[kTrailPayloadHigh] != 0) {
+    return kBadTrailer;
+  }
+  const size_t rest = static_cast<size_t>(trailer - in) + 4 * kTrailCrc;
+  if (t[kTrailCrc] != kernels.crc32c(stream.frame_crc, in, rest)) return kBadFrameCrc;
+  if (t[kTrailRawCrc] != stream.raw_crc) return kBadRawCrc;
+  return kGood;
+}
+
+}  // namespace actdma::native

@@ -1,0 +1,55 @@
+// Frames of docs/format.md in and out of memory. Every function is free of exceptions and threads,
+// and takes every byte it reads from outside for hostile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "actdma/frame.hpp"
+#include "kernels.hpp"
+
+namespace actdma::native {
+
+constexpr size_t kHeaderBytes = 4 * kHeaderWords;
+constexpr size_t kBlockBytes = 4 * kBlockWords;
+
+// Bytes that an encoder may write past the bound of its output: what a mask plane and a full data
+// plane have more than a raw block, and a vector.
+constexpr size_t kEncodeSlack = kBlockBytes / 8 + kVectorSlack;
+
+// Bytes after the blocks that a decoder may read (in a frame the trailer lies there).
+constexpr size_t kDecodeSlack = kVectorSlack;
+
+// What the blocks hold, and both CRCs of docs/format.md where they are wanted.
+struct Stream {
+  uint32_t codec;
+  uint32_t element_log2;
+  bool with_crc;
+  uint32_t raw_crc = 0;    // of the padded raw data
+  uint32_t frame_crc = 0;  // of the frame up to here
+};
+
+// Writes the blocks of `raw` to `out` (frame_bound(raw_bytes) - 128 + kEncodeSlack bytes long) and
+// returns their end, before padding.
+uint8_t* encode_blocks(const Kernels& kernels, const uint8_t* raw, size_t raw_bytes, uint8_t* out,
+                       Stream& stream);
+
+// Reads the blocks at `in`, of which not more than `bytes` (a multiple of 4) may be taken but
+// kDecodeSlack more be read, to `out` (exactly `raw_bytes` long). Moves `in` to their end.
+// `past_caches`: `out` is large and not read again soon.
+Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, uint8_t* out,
+                     size_t raw_bytes, bool past_caches, Stream& stream);
+
+// Writes the frame of `raw`, which is as long as its good `descriptor` says, to `out`
+// (frame_bound(raw_bytes) + kEncodeSlack bytes long) and returns the frame's length.
+size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* descriptor,
+                    uint8_t* out);
+
+// Reads the frame `packet` to `out`; kBadRawBytes unless `out_bytes` is what it holds.
+Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
+                    uint8_t* out, size_t out_bytes, bool past_caches);
+
+// What is wrong with the descriptor at `bytes`; `words` gets its words.
+Status read_descriptor(const Kernels& kernels, const uint8_t* bytes, uint32_t words[kHeaderWords]);
+
+}  // namespace actdma::native

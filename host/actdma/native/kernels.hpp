@@ -1,0 +1,49 @@
+// The inner loops of the codec, once per instruction set. All sets compute the same.
+//
+// Raw data comes in chunks of 64 bytes. Index 0, 1, 2 into an array of functions is the log2 of the
+// element's bytes. Loads and stores need no alignment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace actdma::native {
+
+constexpr size_t kChunkBytes = 64;
+// What a function may read or write past the end of a data plane: one vector.
+constexpr size_t kVectorSlack = 64;
+
+struct Kernels {
+  const char* name;
+  // Writes the mask plane (chunks * 64 / element / 8 bytes) and the data plane of raw data; returns
+  // the end of the data plane, after which kVectorSlack bytes may have been written as well.
+  uint8_t* (*compress[3])(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data);
+  // The inverse. Reads up to kVectorSlack bytes past the data plane, whose length the caller has
+  // checked against the mask; writes exactly the chunks.
+  void (*expand[3])(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw);
+  // Number of bits set in `words` 32-bit words.
+  uint32_t (*count_bits)(const uint8_t* mask, size_t words);
+  // Copies past the caches where the instruction set can and `to` is aligned to 16 bytes.
+  void (*stream)(uint8_t* to, const uint8_t* from, size_t bytes);
+  // CRC-32C of `bytes` bytes, continuing `crc` (0 at the start).
+  uint32_t (*crc32c)(uint32_t crc, const uint8_t* data, size_t bytes);
+};
+
+// The sets this processor can run, the slowest first; "portable" is always there.
+const std::vector<const Kernels*>& available_kernels();
+
+// The set in use: the last one available until another is chosen.
+const Kernels& active_kernels();
+
+// Chooses a set by its name; false if this processor has none of that name.
+bool choose_kernels(const std::string& name);
+
+// One set per file; null where the compiler's target or the processor lacks the instructions.
+const Kernels* portable_kernels();
+const Kernels* avx2_kernels();
+const Kernels* avx512_kernels();
+const Kernels* neon_kernels();
+
+}  // namespace actdma::native
