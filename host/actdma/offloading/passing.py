@@ -1,0 +1,60 @@
+"""Which saved tensors stay as they are."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ..frame import DType
+from .storages import StorageTable
+
+
+def unsuitable(t: torch.Tensor) -> str | None:
+    """Why ``t`` has no plain memory to compress; None if it has."""
+    if type(t) not in (torch.Tensor, nn.Parameter):
+        return "subclass"  # its memory, if any, is the business of its class; fake tensors are here too
+    if torch._C._functorch.is_functorch_wrapped_tensor(t):
+        return "functorch"
+    if t.is_nested:
+        return "nested"
+    if t.layout is not torch.strided:
+        return "sparse" if "sparse" in str(t.layout) else "opaque"
+    if t.is_quantized:
+        return "quantised"
+    if t.is_meta:
+        return "meta"
+    if str(t.dtype).removeprefix("torch.") not in DType.__members__:
+        return "dtype"
+    return None if t.numel() else "small"
+
+
+class Parameters:
+    """The storages of parameters and buffers; ``t in parameters`` holds for their views, too.
+
+    Known are those of the model, every `nn.Parameter` met, and without a model every leaf that
+    requires grad.
+    """
+
+    def __init__(self, model: nn.Module | None):
+        self._model = model
+        self._known: StorageTable[bool] = StorageTable()
+
+    def open(self) -> None:
+        """Look up the model's storages."""
+        if self._model is not None:
+            for t in (*self._model.parameters(), *self._model.buffers()):
+                if not nn.parameter.is_lazy(t) and unsuitable(t) is None:
+                    self._known.put(t, True)
+
+    def close(self) -> None:
+        """Forget all storages."""
+        self._known.clear()
+
+    def __contains__(self, t: torch.Tensor) -> bool:
+        if t in self._known:
+            return True
+        base = t._base if t._is_view() else t
+        leaf = self._model is None and base.is_leaf and base.requires_grad
+        if leaf or isinstance(base, nn.Parameter):
+            return self._known.put(t, True)
+        return False

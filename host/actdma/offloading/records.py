@@ -1,0 +1,168 @@
+"""What was measured: one record per packed storage span, and their totals."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..backend import Backend
+from ..version import VERSION
+
+JSON_FORMAT = 1
+
+
+@dataclasses.dataclass
+class Record:
+    """One packed span of a storage; sizes in bytes, times in wall-clock seconds.
+
+    ``shape`` and ``dtype`` are those of the first tensor saved of it, by ``module`` (None: not known);
+    ``operator`` made it (None: it has no autograd history). ``saves`` tensors share it. ``decompress_s`` and the cycles of the fabric are those of the
+    latest decoding, None before it; cycles are None where no fabric was used. ``bit_identical`` is None
+    where nobody compared.
+    """
+
+    index: int
+    module: str | None
+    operator: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    codec: str
+    backend: str
+    raw_bytes: int
+    stored_bytes: int = 0
+    zero_fraction: float = 0.0
+    saves: int = 1
+    decompressions: int = 0
+    compress_s: float = 0.0
+    decompress_s: float | None = None
+    compress_cycles: int | None = None
+    decompress_cycles: int | None = None
+    bit_identical: bool | None = None
+
+    @property
+    def ratio(self) -> float:
+        """Raw bytes per stored byte."""
+        return self.raw_bytes / self.stored_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as in the JSON."""
+        return {**dataclasses.asdict(self), "shape": list(self.shape), "ratio": self.ratio}
+
+
+@dataclasses.dataclass
+class Report:
+    """Records of a session, the machine they come from, and how many saves were kept as they were.
+
+    ``kept``: number of saved tensors by reason. ``gradients_identical``: whether all gradients equal
+    those of the plain run; None if nobody compared.
+    """
+
+    records: list[Record]
+    environment: dict[str, Any]
+    kept: dict[str, int]
+    gradients_identical: bool | None = None
+    extra_totals: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def modelled(self) -> bool:
+        """Whether cycles are those of a model and not of silicon."""
+        return bool((self.environment["board"] or {}).get("modelled"))
+
+    def totals(self) -> dict[str, Any]:
+        """Sums over all records; times and cycles are None where no record has them."""
+        raw = sum(r.raw_bytes for r in self.records)
+        stored = sum(r.stored_bytes for r in self.records)
+        zeros = sum(r.zero_fraction * r.raw_bytes for r in self.records)
+        return {
+            "tensors": len(self.records),
+            "saves": sum(r.saves for r in self.records),
+            "kept": self.kept,
+            "raw_bytes": raw,
+            "stored_bytes": stored,
+            "ratio": raw / stored if stored else None,
+            "zero_fraction": zeros / raw if raw else None,
+            "bit_identical": self.bit_identical(),
+            "gradients_identical": self.gradients_identical,
+            "timing": "modelled" if self.modelled else "measured",
+            **{name: self._sum(name) for name in _TIMES},
+            "fabric_compress_gb_per_s": self.fabric_rate("compress"),
+            "fabric_decompress_gb_per_s": self.fabric_rate("decompress"),
+            **self.extra_totals,
+        }
+
+    def fabric_rate(self, seconds_of: str) -> float | None:
+        """GB/s (1e9 raw bytes per second) of the fabric alone, from its cycles.
+
+        ``seconds_of``: "compress" or "decompress". None where no fabric was used.
+        """
+        return fabric_rate(self.records, seconds_of, self.environment["board"])
+
+    def bit_identical(self) -> bool | None:
+        """Whether all that came back and was compared is as it was; None if nothing was compared."""
+        answers = {r.bit_identical for r in self.records} - {None}
+        return all(answers) if answers else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes."""
+        return {
+            "format": JSON_FORMAT,
+            "environment": self.environment,
+            "totals": self.totals(),
+            "records": [r.to_dict() for r in self.records],
+        }
+
+    def to_json(self, path: str | os.PathLike) -> None:
+        """Write the report to ``path``."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+
+    def _sum(self, name: str) -> float | int | None:
+        values = [getattr(r, name) for r in self.records]
+        return (
+            sum(v for v in values if v is not None) if any(v is not None for v in values) else None
+        )
+
+
+_TIMES = ("compress_s", "decompress_s", "compress_cycles", "decompress_cycles")
+
+
+def fabric_rate(records: list[Record], what: str, board: dict[str, Any] | None) -> float | None:
+    """`Report.fabric_rate` of some records; ``board``: its ``info()``, with the fabric's clock."""
+    timed = [(r.raw_bytes, getattr(r, f"{what}_cycles")) for r in records]
+    timed = [(size, cycles) for size, cycles in timed if cycles]
+    if not timed or not board or not board.get("clock_mhz"):
+        return None
+    seconds = sum(cycles for _, cycles in timed) / (board["clock_mhz"] * 1e6)
+    return sum(size for size, _ in timed) / seconds / 1e9
+
+
+def environment(backend: Backend) -> dict[str, Any]:
+    """Versions, processor, and the backend with what its ``info()``, if it has one, tells."""
+    ask = getattr(backend, "info", None)
+    info = ask() if callable(ask) else None
+    return {
+        "actdma": VERSION,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "cpu": _processor(),
+        "threads": torch.get_num_threads(),
+        "backend": backend.name,
+        "board": dict(info) if info else None,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

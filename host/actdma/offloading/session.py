@@ -1,0 +1,180 @@
+"""`offload`: saved tensors are compressed while autograd keeps them."""
+
+from __future__ import annotations
+
+import collections
+import re
+import weakref
+
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from ..api import backend_of, codec_of
+from ..backend import Backend, descriptors
+from ..frame import BLOCK_BYTES, FRAME_BYTES, DType
+from .modules import ModuleNames
+from .packed import Kept, Packed, PackedSpan
+from .passing import Parameters, unsuitable
+from .records import Record, Report, environment
+from .storages import StorageTable, View, span_to_pack, touched
+
+
+def offload(
+    model: nn.Module | None = None,
+    *,
+    codec: str = "zvc",
+    backend: str | Backend = "board",
+    min_bytes: int = BLOCK_BYTES,
+    frame_bytes: int = FRAME_BYTES,
+    verify: bool = False,
+    exact: object = None,
+    lossy: object = None,
+) -> Session:
+    """Compress what autograd saves in the ``with`` block until the backward pass asks for it.
+
+    ::
+
+        with actdma.offload(model) as session:
+            loss = criterion(model(x), y)
+        loss.backward()
+        print(session.report())
+
+    Gradients are those of the plain run, bit for bit. The backward pass may run inside or outside of
+    the block, more than once, and with ``create_graph``.
+
+    ``model``: its parameters and buffers are never packed, and records name its modules. Without it,
+    leaves that require grad count as parameters. ``codec``: "zvc" or "raw". ``backend``: "board" (the
+    board of `actdma.open_board`), "native" (the CPU), or a `actdma.backend.Backend`. ``min_bytes``:
+    smaller tensors stay as they are. ``frame_bytes``: raw bytes per frame, a multiple of 8192.
+    ``verify``: compare a hash of every tensor when it comes back (`Record.bit_identical`).
+    ``exact`` and ``lossy`` are reserved.
+
+    A storage is packed once for all tensors that share it. In-place changes after saving raise
+    autograd's own RuntimeError in the backward pass; changes through ``.data``, which autograd does not
+    see either, go unseen. Where forward runs under activation checkpointing
+    (`torch.utils.checkpoint`), only the inputs of a checkpointed part are saved, so only those are
+    packed: what is inside is computed again. Tensor subclasses (DTensor), sparse, nested, quantised,
+    meta and fake tensors stay as they are; `Report.kept` counts them.
+
+    ValueError for an unknown codec or backend and for sizes that are not allowed;
+    NotImplementedError for ``exact`` and ``lossy``.
+    """
+    for name, value in (("exact", exact), ("lossy", lossy)):
+        if value is not None:
+            raise NotImplementedError(f"offload's {name}= is reserved for a later version.")
+    if min_bytes < 0:
+        raise ValueError(f"min_bytes is {min_bytes}, it must not be negative")
+    return Session(model, codec, backend, min_bytes, frame_bytes, verify)
+
+
+class Session:
+    """One use of `offload`; a context manager. It can be entered again, and then goes on recording."""
+
+    def __init__(
+        self,
+        model: nn.Module | None,
+        codec: str,
+        backend: str | Backend,
+        min_bytes: int,
+        frame_bytes: int,
+        verify: bool,
+    ):
+        self._codec = codec_of(codec)
+        next(descriptors(0, DType.uint8, self._codec, frame_bytes))  # ValueError for a bad size
+        self._backend = backend_of(backend)
+        self._min_bytes = min_bytes
+        self._frame_bytes = frame_bytes
+        self._verify = verify
+        self._parameters = Parameters(model)
+        self._names = ModuleNames(model)
+        self._spans: StorageTable[list[weakref.ref[PackedSpan]]] = StorageTable()
+        self._records: list[Record] = []
+        self._kept: collections.Counter[str] = collections.Counter()
+        self._hooks: saved_tensors_hooks | None = None
+
+    def __enter__(self) -> Session:
+        if self._hooks is not None:
+            raise RuntimeError("this offload session is already open")
+        hooks = saved_tensors_hooks(self._pack, self._unpack)
+        hooks.__enter__()
+        self._hooks = hooks  # a cycle with this session until __exit__
+        self._parameters.open()
+        self._names.open()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        hooks, self._hooks = self._hooks, None
+        hooks.__exit__(*exception)
+        self._names.close()
+        self._parameters.close()
+        self._spans.clear()
+
+    def report(self) -> Report:
+        """What was packed so far, and what came back."""
+        return Report(list(self._records), environment(self._backend), dict(self._kept))
+
+    def _pack(self, t: torch.Tensor) -> Packed | Kept:
+        reason = self._reason_to_keep(t)
+        if reason:
+            self._kept[reason] += 1
+            return Kept(t)
+        return Packed(t, View.of(t), self._span(t))
+
+    def _unpack(self, saved: Packed | Kept) -> torch.Tensor:
+        # Backward has begun: what was saved in forward is not saved again.
+        self._spans.clear()
+        return saved.unpack()
+
+    def _reason_to_keep(self, t: torch.Tensor) -> str | None:
+        reason = unsuitable(t)
+        if reason:
+            return reason
+        if t in self._parameters:
+            return "parameter"
+        start, stop = touched(t)
+        return "small" if stop - start < self._min_bytes else None
+
+    def _span(self, t: torch.Tensor) -> PackedSpan:
+        """The packed span that holds ``t``: one there is already, or a new one."""
+        known = self._spans.get(t)
+        if known is None:
+            known = self._spans.put(t, [])
+        needed = touched(t)
+        for reference in known:
+            span = reference()
+            if span is not None and span.covers(needed, t._version):
+                span.record.saves += 1
+                return span
+        span = self._new_span(t)
+        known.append(weakref.ref(span))
+        return span
+
+    def _new_span(self, t: torch.Tensor) -> PackedSpan:
+        start, stop = span_to_pack(t)
+        record = Record(
+            index=len(self._records),
+            module=self._names.current,
+            operator=producer(t),
+            shape=tuple(t.shape),
+            dtype=str(t.dtype).removeprefix("torch."),
+            codec=self._codec.name.lower(),
+            backend=self._backend.name,
+            raw_bytes=stop - start,
+        )
+        span = PackedSpan(
+            t,
+            (start, stop),
+            self._backend,
+            self._codec,
+            self._frame_bytes,
+            record,
+            self._verify,
+        )
+        self._records.append(record)
+        return span
+
+
+def producer(t: torch.Tensor) -> str | None:
+    """The operator whose result ``t`` is, as autograd calls it; None if it has no history."""
+    return re.sub(r"Backward\d*$", "", t.grad_fn.name()) if t.grad_fn else None

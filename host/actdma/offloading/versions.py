@@ -1,0 +1,42 @@
+"""Autograd's check for in-place changes, which PyTorch leaves out where hooks pack saved tensors."""
+
+from __future__ import annotations
+
+import torch
+
+
+class Version:
+    """The version of a tensor when it was saved, without its memory.
+
+    A detached tensor shares the version counter, also with all views, and goes on sharing it when its
+    data is taken away.
+    """
+
+    __slots__ = ("_counter", "_saved", "_what")
+
+    def __init__(self, t: torch.Tensor, *, keep: bool = False):
+        """``keep``: the tensor's data stays in memory (`tensor`)."""
+        self._counter = t.detach()
+        if not keep:
+            self._counter.data = torch.empty(0, dtype=t.dtype, device=t.device)
+        self._saved = None if t.is_inference() else t._version
+        self._what = (t.shape, t.grad_fn and t.grad_fn.name(), t.output_nr)
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """The tensor, detached: autograd restores its history, and a cycle with it cannot form."""
+        return self._counter
+
+    def check(self) -> None:
+        """RuntimeError in autograd's words if the tensor was modified since."""
+        if self._saved is None or self._counter._version == self._saved:
+            return
+        shape, producer, output = self._what
+        origin = f", which is output {output} of {producer}," if producer else ""
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: [{self._counter.type()} {list(shape)}]{origin} is at version {self._counter._version}; "
+            f"expected version {self._saved} instead. Hint: enable anomaly detection to find the "
+            "operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True)."
+        )
