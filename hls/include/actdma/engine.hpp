@@ -1,0 +1,58 @@
+// The two engines: free-running dataflow regions with stream ports only. One packet in, one packet out.
+#pragma once
+
+#include "compress.hpp"
+#include "decompress.hpp"
+#include "finish.hpp"
+#include "ingest.hpp"
+
+namespace actdma {
+
+template <int L>
+void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
+  static_assert(L == 2 || L == 4 || L == 8 || L == 16, "lanes: 64 to 512 bits");
+#pragma HLS DATAFLOW
+  Stream<CheckedBeat<L>, kShallow> checked("checked");
+  BeatStream<L> head("head"), payload("payload"), packet("packet");
+  RawStream<L> raw("raw");
+  BlockStream<L> copy("copy");
+  Stream<PackedBeat<L>, kShallow> packed("packed");
+  MaskStream<L> mask("mask");
+  BlockStream<L> data("data");
+  Stream<Choice, 2> choice("choice");
+  Stream<Span<L>, kShallow> spans("spans");
+  Stream<Tail, 2> tail("tail");
+  Stream<Verdict, 2> verdict("verdict");
+  ACTDMA_PROCESS(input_crc<L, true>(in, checked));
+  ACTDMA_PROCESS(ingest<L>(checked, head, raw, tail));
+  ACTDMA_PROCESS(compact_beats<L>(raw, copy, packed));
+  ACTDMA_PROCESS(pack<L>(packed, mask, data, choice));
+  ACTDMA_PROCESS(join<L>(choice, copy, mask, data, spans));
+  ACTDMA_PROCESS(squeeze<L>(spans, payload, verdict));
+  ACTDMA_PROCESS(concatenate<L>(head, payload, packet));
+  ACTDMA_PROCESS((finish<L, kCompressor>(packet, tail, verdict, out)));
+  ACTDMA_REGION_END();
+}
+
+template <int L>
+void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
+  static_assert(L == 2 || L == 4 || L == 8 || L == 16, "lanes: 64 to 512 bits");
+#pragma HLS DATAFLOW
+  Stream<CheckedBeat<L>, kShallow> checked("checked");
+  BeatStream<L> payload("payload"), data("data"), raw("raw");
+  MaskStream<L> mask("mask");
+  Stream<Job, 2> job("job");
+  Stream<Plan, 4> plan("plan");
+  Stream<Move, kShallow> moves("moves");
+  Stream<Tail, 2> tail("tail");
+  Stream<Verdict, 2> verdict("verdict");
+  ACTDMA_PROCESS(input_crc<L, false>(in, checked));
+  ACTDMA_PROCESS(ingest_frame<L>(checked, job, payload, tail));
+  ACTDMA_PROCESS(parse<L>(job, payload, plan, mask, data));
+  ACTDMA_PROCESS(spread<L>(plan, mask, moves, verdict));
+  ACTDMA_PROCESS(place<L>(moves, data, raw));
+  ACTDMA_PROCESS((finish<L, kDecompressor>(raw, tail, verdict, out)));
+  ACTDMA_REGION_END();
+}
+
+}  // namespace actdma

@@ -1,0 +1,114 @@
+// The way out: the trailer, the CRC of the packet, TLAST.
+#pragma once
+
+#include "axis.hpp"
+#include "crc.hpp"
+#include "frame.hpp"
+#include "ingest.hpp"
+
+namespace actdma {
+
+// What the block engine found: its status and the payload's length.
+struct Verdict {
+  uint32_t status;
+  uint32_t payload_words;
+};
+
+// Lets data pass, computes the packet's CRC and ends the packet with a trailer.
+template <int L, EngineKind KIND>
+struct Finish {
+  enum Phase : uint8_t { kData, kTrailer, kEnd };
+  Phase phase = kData;
+  uint32_t crc = kCrcInit;
+  Header<L> trailer;
+
+  bool takes() const { return phase == kData; }
+  bool done() const { return phase == kEnd; }
+
+  void step(const Beat<L>& in, AxiBeat<L>& out) {
+    uint32_t w[L];
+#pragma HLS ARRAY_PARTITION variable = w complete
+    if (phase == kData) {
+      for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+        w[i] = in.w[i];
+      }
+    } else {
+      trailer.rotate(w);
+    }
+    crc = crc_beat<L>(crc, w);
+    const bool last = trailer.beats == kHeaderWords / L;
+    // The trailer's last word was 0 so far: step back before it.
+    if (last) {
+      w[L - 1] = ~kCrcMatrix<-1>.times(crc);
+      phase = kEnd;
+    }
+    out = make_beat<L>(w, last);
+  }
+
+  // After the data: make the trailer.
+  void close(const Tail& tail, const Verdict& verdict) {
+    uint32_t* t = trailer.d;
+    const uint32_t raw_crc = tail.refused ? 0 : KIND == kCompressor ? tail.raw_crc : ~crc;
+    t[kTrailMagic] = kTrailerMagic;
+    t[kTrailStatus] = status(tail, verdict, raw_crc);
+    t[kTrailSequence] = tail.sequence;
+    t[kTrailDescriptorCrc] = tail.descriptor_crc;
+    t[kTrailRawLow] = tail.raw_low;
+    t[kTrailRawHigh] = tail.raw_high;
+    t[kTrailPayloadLow] = tail.refused ? 0 : verdict.payload_words * 4;
+    t[kTrailRawCrc] = raw_crc;
+    const bool identity = tail.identify && tail.status == kGood;
+    t[kTrailIdentity] = identity ? kVersion | uint32_t(KIND) << 8 | uint32_t(L) << 16 : 0;
+    t[kTrailCodecs] = identity ? kCodecsBuiltIn : 0;
+    phase = kTrailer;
+  }
+
+ private:
+  // The lowest status that holds.
+  static uint32_t status(const Tail& tail, const Verdict& verdict, uint32_t raw_crc) {
+    if (tail.refused || KIND == kCompressor) return tail.status;
+    uint32_t worst = tail.status;
+    if (verdict.status != kGood) worst = lower(worst, verdict.status);
+    if (verdict.payload_words * 4 != tail.payload) worst = lower(worst, kBadTrailer);
+    if (raw_crc != tail.raw_crc) worst = lower(worst, kBadRawCrc);
+    return worst;
+  }
+  static uint32_t lower(uint32_t a, uint32_t b) { return a == kGood || b < a ? b : a; }
+};
+
+template <int L, EngineKind KIND>
+void finish(BeatStream<L>& in, Stream<Tail, 2>& tail, Stream<Verdict, 2>& verdict,
+            AxiStream<L>& out) {
+  Finish<L, KIND> state;
+#pragma HLS ARRAY_PARTITION variable = state.trailer.d complete
+  while (!state.done()) {
+#pragma HLS PIPELINE II = 1
+    cycle();
+    Beat<L> beat = {};
+    if (state.takes()) beat = in.read();
+    if (beat.last) {
+      state.close(tail.read(), verdict.read());
+    } else {
+      AxiBeat<L> packet_beat;
+      state.step(beat, packet_beat);
+      out.write(packet_beat);
+    }
+  }
+}
+
+// Compressor: the descriptor's echo, then the payload.
+template <int L>
+void concatenate(BeatStream<L>& head, BeatStream<L>& payload, BeatStream<L>& out) {
+  bool in_head = true;
+  for (bool done = false; !done;) {
+#pragma HLS PIPELINE II = 1
+    cycle();
+    const Beat<L> beat = in_head ? head.read() : payload.read();
+    if (!beat.last || !in_head) out.write(beat);
+    done = beat.last && !in_head;
+    if (beat.last) in_head = false;
+  }
+}
+
+}  // namespace actdma

@@ -1,0 +1,326 @@
+// The way in: CRC over what arrives, the descriptor's check, and the drain rule. Only these processes see
+// the AXI input; they read every packet exactly to its TLAST.
+#pragma once
+
+#include "axis.hpp"
+#include "crc.hpp"
+#include "frame.hpp"
+
+namespace actdma {
+
+constexpr uint32_t kCodecsBuiltIn = 1u << kCodecRaw | 1u << kCodecZvc;
+
+// An input beat and the CRC register after it.
+template <int L>
+struct CheckedBeat {
+  uint32_t w[L];
+  uint32_t crc;
+  bool last;
+};
+
+// What the end of an answer is made of (finish.hpp).
+struct Tail {
+  uint32_t status;
+  uint32_t sequence;
+  uint32_t descriptor_crc;
+  uint32_t raw_low, raw_high;
+  uint32_t payload;  // decompressor: payload bytes the frame's trailer announces
+  uint32_t raw_crc;  // CRC of the raw data, decompressor: as announced
+  bool refused;      // by the descriptor alone: no data follows
+  bool identify;
+};
+
+// What a decompressor's parser needs to know of the descriptor.
+struct Job {
+  uint32_t codec;
+  uint32_t element;    // log2 of the bytes per element
+  uint32_t raw_words;  // padded
+  bool refused;
+};
+
+// CRC over the input. The compressor's starts anew after the descriptor (it is that of the raw data), the
+// decompressor's runs on (it is that of the frame; the descriptor ends in the residue too).
+template <int L, bool RESTART>
+struct InputCrc {
+  uint32_t crc = kCrcInit;
+  uint32_t beats = 0;
+
+  void step(const AxiBeat<L>& in, CheckedBeat<L>& out) {
+    if (RESTART && beats == kHeaderWords / L) crc = kCrcInit;
+    if (beats <= kHeaderWords / L) beats++;
+    crc = crc_beat<L>(crc, in.w);
+    for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+      out.w[i] = in.w[i];
+    }
+    out.crc = crc;
+    out.last = in.last;
+  }
+};
+
+template <int L, bool RESTART>
+void input_crc(AxiStream<L>& in, Stream<CheckedBeat<L>, kShallow>& out) {
+  InputCrc<L, RESTART> state;
+  CheckedBeat<L> checked;
+  do {
+#pragma HLS PIPELINE II = 1
+    cycle();
+    state.step(in.read(), checked);
+    out.write(checked);
+  } while (!checked.last);
+}
+
+// The descriptor, gathered over the first beats of a packet.
+template <int L>
+struct Header {
+  uint32_t d[kHeaderWords] = {};
+  uint32_t beats = 0;
+
+  // Shift one beat in at the end; true when the descriptor is whole.
+  bool shift(const uint32_t w[L]) {
+    for (int i = 0; i < kHeaderWords - L; i++) {
+#pragma HLS UNROLL
+      d[i] = d[i + L];
+    }
+    for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+      d[kHeaderWords - L + i] = w[i];
+    }
+    return ++beats == kHeaderWords / L;
+  }
+  // The first beat out; after all beats the descriptor stands as before.
+  void rotate(uint32_t w[L]) {
+    for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+      w[i] = d[i];
+    }
+    shift(w);
+  }
+  bool identify() const { return (d[kDescKind] >> 8 & 0xFF) == kIdentify; }
+  uint32_t codec() const { return d[kDescKind] >> 16 & 0xFF; }
+  uint32_t element() const { return element_log2(d[kDescKind] >> 24); }
+  uint32_t raw_words() const { return (d[kDescRawLow] + 63) / 64 * kAlignWords; }
+  void fill(Tail& tail) const {
+    tail.sequence = d[kDescSequence];
+    tail.descriptor_crc = d[kDescCrc];
+    tail.raw_low = d[kDescRawLow];
+    tail.raw_high = d[kDescRawHigh];
+  }
+};
+
+// A beat of raw data on its way to the block engine.
+template <int L>
+struct RawBeat {
+  uint32_t w[L];
+  uint8_t codec;
+  uint8_t element;  // log2 of the bytes per element
+  bool block_end;
+  bool last;
+};
+template <int L>
+using RawStream = Stream<RawBeat<L>, kShallow>;
+
+// Compressor: checks the descriptor, echoes it to `head`, forwards exactly the data announced.
+template <int L>
+struct Ingest {
+  enum Phase : uint8_t { kHeader, kEcho, kHeadEnd, kData, kDrain, kEnd };
+  Phase phase = kHeader;
+  Header<L> header;
+  uint32_t beats_left = 0;   // of the data announced
+  uint32_t block_beats = 0;  // so far in this block
+  bool packet_over = false;
+  Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false};
+
+  bool takes() const { return phase == kHeader || phase == kData || phase == kDrain; }
+  bool done() const { return phase == kEnd; }
+
+  // One cycle. `in` is looked at only where takes() was true; `head_valid` and `data_valid` say what
+  // is written.
+  void step(const CheckedBeat<L>& in, Beat<L>& head, bool& head_valid, RawBeat<L>& data,
+            bool& data_valid) {
+    head_valid = data_valid = false;
+    if (phase == kHeader) {
+      read_header(in);
+    } else if (phase == kEcho) {
+      head.last = false;
+      header.rotate(head.w);
+      head_valid = true;
+      if (header.beats == 2 * kHeaderWords / L) {
+        beats_left = header.raw_words() / L;
+        phase = kHeadEnd;
+      }
+    } else if (phase == kHeadEnd) {
+      head = end_beat<L>();
+      head_valid = true;
+      close();
+    } else if (phase == kData) {
+      forward(in, data);
+      data_valid = true;
+    } else if (phase == kDrain && in.last) {
+      phase = kEnd;
+    }
+  }
+
+ private:
+  void read_header(const CheckedBeat<L>& in) {
+    const bool whole = header.shift(in.w);
+    packet_over = in.last;
+    if (!whole) {
+      if (in.last) {
+        tail.status = kBadLength;
+        phase = kHeadEnd;
+      }
+      return;
+    }
+    tail.status = check_descriptor(header.d, in.crc == kCrcResidue, kCodecsBuiltIn);
+    header.fill(tail);
+    tail.identify = tail.status == kGood && header.identify();
+    tail.refused = tail.status != kGood || tail.identify;
+    phase = tail.refused ? kHeadEnd : kEcho;
+  }
+  // After the descriptor: whatever of data and TLAST is still to come.
+  void close() {
+    if (beats_left > 0 && !packet_over) {
+      phase = kData;
+      return;
+    }
+    if ((beats_left > 0 || !packet_over) && (!tail.refused || tail.identify))
+      tail.status = kBadLength;
+    phase = packet_over ? kEnd : kDrain;
+  }
+  void forward(const CheckedBeat<L>& in, RawBeat<L>& data) {
+    for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+      data.w[i] = in.w[i];
+    }
+    beats_left--;
+    packet_over = in.last;
+    data.codec = uint8_t(header.codec());
+    data.element = uint8_t(header.element());
+    data.block_end = ++block_beats == kBlockBeats<L> || beats_left == 0 || in.last;
+    data.last = false;
+    if (data.block_end) block_beats = 0;
+    tail.raw_crc = ~in.crc;
+    if (beats_left == 0 || in.last) close();
+  }
+};
+
+template <int L>
+void ingest(Stream<CheckedBeat<L>, kShallow>& in, BeatStream<L>& head, RawStream<L>& data,
+            Stream<Tail, 2>& tail) {
+  Ingest<L> state;
+#pragma HLS ARRAY_PARTITION variable = state.header.d complete
+  while (!state.done()) {
+#pragma HLS PIPELINE II = 1
+    cycle();
+    CheckedBeat<L> beat = {};
+    if (state.takes()) beat = in.read();
+    Beat<L> head_beat;
+    RawBeat<L> data_beat;
+    bool head_valid, data_valid;
+    state.step(beat, head_beat, head_valid, data_beat, data_valid);
+    if (head_valid) head.write(head_beat);
+    if (data_valid) data.write(data_beat);
+  }
+  RawBeat<L> end = {};
+  end.last = end.block_end = true;
+  data.write(end);
+  tail.write(state.tail);
+}
+
+// Decompressor: checks the descriptor, forwards the payload, holds back the last 64 bytes: the trailer.
+template <int L>
+struct IngestFrame {
+  enum Phase : uint8_t { kHeader, kPayload, kDrain, kEnd };
+  static constexpr uint32_t kHold = kHeaderWords / L;  // beats held back
+  Phase phase = kHeader;
+  Header<L> header;
+  Header<L> hold;      // the latest 16 words of the packet after the descriptor
+  uint32_t held = 0;   // beats in it
+  Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false};
+
+  bool done() const { return phase == kEnd; }
+
+  void step(const CheckedBeat<L>& in, Job& job, bool& job_valid, Beat<L>& data, bool& data_valid) {
+    job_valid = data_valid = false;
+    if (phase == kHeader) {
+      const bool whole = header.shift(in.w);
+      if (whole || in.last) {
+        read_header(in, whole);
+        job.codec = header.codec();
+        job.element = header.element();
+        job.raw_words = header.raw_words();
+        job.refused = tail.refused;
+        job_valid = true;
+      }
+    } else if (phase == kPayload) {
+      for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+        data.w[i] = hold.d[i];
+      }
+      data.last = false;
+      data_valid = held == kHold;
+      hold.shift(in.w);
+      if (held < kHold) held++;
+      if (in.last) {
+        check_trailer(in.crc);
+        phase = kEnd;
+      }
+    } else if (in.last) {
+      phase = kEnd;
+    }
+  }
+
+ private:
+  void read_header(const CheckedBeat<L>& in, bool whole) {
+    if (!whole) {
+      tail.status = kBadLength;
+      phase = kEnd;
+      return;
+    }
+    tail.status = check_descriptor(header.d, in.crc == kCrcResidue, kCodecsBuiltIn);
+    header.fill(tail);
+    tail.identify = tail.status == kGood && header.identify();
+    tail.refused = tail.status != kGood || tail.identify;
+    // An identify request ends here, a frame does not.
+    if (tail.status == kGood && tail.identify != in.last) tail.status = kBadLength;
+    phase = in.last ? kEnd : tail.refused ? kDrain : kPayload;
+  }
+  void check_trailer(uint32_t crc) {
+    const uint32_t* t = hold.d;
+    tail.payload = t[kTrailPayloadLow];
+    tail.raw_crc = t[kTrailRawCrc];
+    if (held < kHold) {
+      tail.status = kBadLength;
+    } else if (t[kTrailMagic] != kTrailerMagic || t[kTrailStatus] != kGood ||
+               t[kTrailSequence] != tail.sequence ||
+               t[kTrailDescriptorCrc] != tail.descriptor_crc || t[kTrailRawLow] != tail.raw_low ||
+               t[kTrailRawHigh] != tail.raw_high || t[kTrailPayloadHigh] != 0) {
+      tail.status = kBadTrailer;
+    } else if (crc != kCrcResidue) {
+      tail.status = kBadFrameCrc;
+    }
+  }
+};
+
+template <int L>
+void ingest_frame(Stream<CheckedBeat<L>, kShallow>& in, Stream<Job, 2>& job, BeatStream<L>& data,
+                  Stream<Tail, 2>& tail) {
+  IngestFrame<L> state;
+#pragma HLS ARRAY_PARTITION variable = state.header.d complete
+#pragma HLS ARRAY_PARTITION variable = state.hold.d complete
+  while (!state.done()) {
+#pragma HLS PIPELINE II = 1
+    cycle();
+    Job the_job;
+    Beat<L> beat;
+    bool job_valid, data_valid;
+    state.step(in.read(), the_job, job_valid, beat, data_valid);
+    if (job_valid) job.write(the_job);
+    if (data_valid) data.write(beat);
+  }
+  data.write(end_beat<L>());
+  tail.write(state.tail);
+}
+
+}  // namespace actdma

@@ -1,0 +1,33 @@
+// Streams and processes of a dataflow region, as the vendor's tools see them and as csim runs them.
+//
+//   ACTDMA_PROCESS(call);  one process of the region. Every process works through one frame and
+//                          returns; the region starts it again.
+//   ACTDMA_REGION_END();   last line of a region.
+//   cycle();               first line of a process' pipelined loop: one clock cycle.
+#pragma once
+
+#ifdef __SYNTHESIS__
+
+#include <hls_stream.h>
+
+namespace actdma {
+template <class T, int DEPTH>
+using Stream = hls::stream<T, DEPTH>;
+inline void cycle() {}
+}  // namespace actdma
+#define ACTDMA_PROCESS(...) __VA_ARGS__
+#define ACTDMA_REGION_END()
+
+#else
+
+#include "csim.hpp"
+
+namespace actdma {
+template <class T, int DEPTH>
+using Stream = csim::Stream<T, DEPTH>;
+inline void cycle() { csim::current()->now++; }
+}  // namespace actdma
+#define ACTDMA_PROCESS(...) ::actdma::csim::fork(#__VA_ARGS__, [&] { __VA_ARGS__; })
+#define ACTDMA_REGION_END() ::actdma::csim::current()->wait_children()
+
+#endif

@@ -1,0 +1,227 @@
+// The HLS engines as the fabric of the emulated board: the same templates that are synthesised, run by
+// csim's coroutines between a source and a sink that stand for the AXI DMA's stream side.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "actdma/engine.hpp"
+
+namespace py = pybind11;
+
+namespace {
+
+using actdma::AxiBeat;
+using actdma::AxiStream;
+using actdma::csim::Network;
+using actdma::csim::Process;
+
+constexpr size_t kRegionStack = 4 << 20;  // holds the region's FIFOs
+
+// One armed transfer, from the host's side.
+struct Transfer final : actdma::csim::Waitable {
+  using Waitable::Waitable;
+  uint8_t* data = nullptr;
+  size_t size = 0;
+  size_t moved = 0;
+  bool armed = false;
+
+  bool can_read() const override { return armed; }
+  bool can_write() const override { return true; }
+  void arm(void* bytes, size_t count) {
+    data = static_cast<uint8_t*>(bytes);
+    size = count;
+    moved = 0;
+    armed = true;
+  }
+};
+
+struct Model {
+  explicit Model(bool timed) : network(true, timed) {}
+  virtual ~Model() = default;
+
+  Network network;
+  Transfer mm2s{"MM2S"};
+  Transfer s2mm{"S2MM"};
+  Process* source = nullptr;
+  bool overrun = false;
+  bool drop_last = false;
+  bool zero_keep = false;
+  uint64_t cycles = 0;
+  std::deque<uint64_t> starts;  // when the packets under way entered the engine
+};
+
+template <int L>
+struct LaneModel final : Model {
+  AxiStream<L> in{"AXI input"};
+  AxiStream<L> out{"AXI output"};
+
+  LaneModel(bool compress, bool timed) : Model(timed) {
+    source = network.spawn("MM2S channel", [this] { feed(); });
+    network.spawn(
+        "region",
+        [this, compress] {
+          if (compress)
+            actdma::compress_engine<L>(in, out);
+          else
+            actdma::decompress_engine<L>(in, out);
+        },
+        kRegionStack);
+    network.spawn("S2MM channel", [this] { drain(); });
+  }
+
+ private:
+  void feed() {
+    Process* self = actdma::csim::current();
+    for (;;) {
+      if (!mm2s.armed) self->wait(mm2s, true);
+      starts.push_back(self->now);
+      while (mm2s.moved < mm2s.size) {
+        actdma::cycle();
+        AxiBeat<L> beat;
+        std::memcpy(beat.w, mm2s.data + mm2s.moved, 4 * L);
+        beat.keep = true;
+        beat.last = mm2s.moved + 4 * L == mm2s.size;
+        in.write(beat);
+        mm2s.moved += 4 * L;
+      }
+      mm2s.armed = false;
+    }
+  }
+  void drain() {
+    Process* self = actdma::csim::current();
+    for (;;) {
+      if (!s2mm.armed) self->wait(s2mm, true);
+      actdma::cycle();
+      const AxiBeat<L> beat = out.read();
+      const bool keep = beat.keep && !zero_keep;
+      if (keep && s2mm.moved + 4 * L > s2mm.size) {
+        overrun = true;
+        s2mm.armed = false;
+        continue;
+      }
+      if (keep) {
+        std::memcpy(s2mm.data + s2mm.moved, beat.w, 4 * L);
+        s2mm.moved += 4 * L;
+      }
+      if (beat.last && !drop_last) {
+        cycles = network.timed ? self->now - starts.front() : 0;
+        starts.pop_front();
+        s2mm.armed = false;
+      }
+    }
+  }
+};
+
+std::unique_ptr<Model> make_model(const std::string& kind, int lanes, bool timed) {
+  if (kind != "compress" && kind != "decompress")
+    throw py::value_error("kind is '" + kind + "', allowed are 'compress' and 'decompress'");
+  const bool compress = kind == "compress";
+  switch (lanes) {
+    case 2:
+      return std::make_unique<LaneModel<2>>(compress, timed);
+    case 4:
+      return std::make_unique<LaneModel<4>>(compress, timed);
+    case 8:
+      return std::make_unique<LaneModel<8>>(compress, timed);
+    case 16:
+      return std::make_unique<LaneModel<16>>(compress, timed);
+  }
+  throw py::value_error("lanes is " + std::to_string(lanes) + ", allowed are 2, 4, 8 and 16");
+}
+
+// What Python sees. Lives between runs; a reset makes the model anew.
+class Engine {
+ public:
+  Engine(std::string kind, int lanes, bool timed)
+      : kind_(std::move(kind)), lanes_(lanes), timed_(timed) {
+    reset();
+  }
+  void reset() {
+    model_ = make_model(kind_, lanes_, timed_);
+    apply_fault();
+    sent_from_ = received_into_ = py::none();
+  }
+  void send(const py::buffer& buffer) {
+    if (model_->mm2s.armed) throw std::runtime_error("a packet is already being sent");
+    const py::buffer_info info = request(buffer, false);
+    const size_t size = size_t(info.size * info.itemsize);
+    if (size == 0 || size % (4 * lanes_))
+      throw py::value_error("packet of " + std::to_string(size) + " bytes, allowed are multiples of " +
+                            std::to_string(4 * lanes_));
+    sent_from_ = buffer;
+    model_->source->now = model_->network.now();
+    model_->mm2s.arm(info.ptr, size);
+  }
+  void receive(const py::buffer& buffer) {
+    if (model_->s2mm.armed) throw std::runtime_error("a packet is already being received");
+    const py::buffer_info info = request(buffer, true);
+    received_into_ = buffer;
+    model_->overrun = false;
+    model_->s2mm.arm(info.ptr, size_t(info.size * info.itemsize));
+  }
+  void run() {
+    {
+      py::gil_scoped_release release;
+      model_->network.run();
+    }
+    if (!model_->mm2s.armed) sent_from_ = py::none();
+    if (!model_->s2mm.armed) received_into_ = py::none();
+  }
+  void set_fault(const std::string& fault) {
+    if (!fault.empty() && fault != "drop_last" && fault != "zero_keep")
+      throw py::value_error("fault is '" + fault + "', allowed are '', 'drop_last', 'zero_keep'");
+    fault_ = fault;
+    apply_fault();
+  }
+  const std::string& fault() const { return fault_; }
+  const Model& model() const { return *model_; }
+  int lanes() const { return lanes_; }
+  bool timed() const { return timed_; }
+
+ private:
+  static py::buffer_info request(const py::buffer& buffer, bool writable) {
+    py::buffer_info info = buffer.request(writable);
+    if (info.ndim > 1 || (info.ndim == 1 && info.strides[0] != info.itemsize))
+      throw py::value_error("expected a one-dimensional contiguous buffer");
+    return info;
+  }
+  void apply_fault() {
+    model_->drop_last = fault_ == "drop_last";
+    model_->zero_keep = fault_ == "zero_keep";
+  }
+
+  std::string kind_, fault_;
+  int lanes_;
+  bool timed_;
+  std::unique_ptr<Model> model_;
+  py::object sent_from_, received_into_;
+};
+
+}  // namespace
+
+PYBIND11_MODULE(_fabric, m) {
+  m.doc() = "The HLS engines compiled for the CPU, as the emulated board's fabric.";
+  py::class_<Engine>(m, "Engine",
+                     "An engine behind a DMA: implements actdma.emulation.kernel.Kernel.")
+      .def(py::init<std::string, int, bool>(), py::arg("kind"), py::arg("lanes") = 4,
+           py::arg("timed") = true)
+      .def("reset", &Engine::reset, "What ap_rst_n does: forgets everything under way.")
+      .def("send", &Engine::send, py::arg("data"), "Arm one packet; TLAST at its end.")
+      .def("receive", &Engine::receive, py::arg("data"), "Arm a writable buffer for one packet.")
+      .def("run", &Engine::run, "Run until nothing can move.")
+      .def_property_readonly("lanes", &Engine::lanes)
+      .def_property_readonly("timed", &Engine::timed)
+      .def_property_readonly("sending", [](const Engine& e) { return e.model().mm2s.armed; })
+      .def_property_readonly("sent", [](const Engine& e) { return e.model().mm2s.moved; })
+      .def_property_readonly("receiving", [](const Engine& e) { return e.model().s2mm.armed; })
+      .def_property_readonly("received", [](const Engine& e) { return e.model().s2mm.moved; })
+      .def_property_readonly("overrun", [](const Engine& e) { return e.model().overrun; })
+      .def_property_readonly("cycles", [](const Engine& e) { return e.model().cycles; })
+      .def_property_readonly("waiting",
+                             [](const Engine& e) { return e.model().network.waiting(); })
+      .def_property("fault", &Engine::fault, &Engine::set_fault);
+}
