@@ -23,8 +23,9 @@ class Design:
     """A block design with every ``$name`` of a board filled in.
 
     ``board`` is the board's table with its family's values; ``cells`` maps names to VLNV and
-    parameters; ``interfaces`` maps "aximm" and "axis" to (driver, driven) pairs of "cell/interface";
-    ``nets`` maps names to pins, the driver first; ``addresses`` maps cells to their register windows.
+    parameters; ``interfaces`` maps "aximm" and "axis" to (driver, driven) pairs of
+    "cell/interface"; ``nets`` maps names to pins, the driver first; ``addresses`` maps cells to
+    their register windows.
     """
 
     name: str
@@ -70,7 +71,8 @@ def load_boards() -> dict[str, dict[str, Any]]:
 
 
 def load_design(board: str = "emulated", **override: Any) -> Design:
-    """The block design for a board; ``override`` replaces values of the board (``stream_bits=512``)."""
+    """The block design for a board; ``override`` replaces values of the board
+    (``stream_bits=512``)."""
     boards = load_boards()
     if board not in boards:
         raise ValueError(f"unknown board {board!r}; known are {', '.join(boards)}")

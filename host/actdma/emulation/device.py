@@ -1,4 +1,5 @@
-"""The emulated Zynq UltraScale+ as a pynq device. Needs pynq; `actdma.emulation.install` imports it."""
+"""The emulated Zynq UltraScale+ as a pynq device. Needs pynq; `actdma.emulation.install` imports
+it."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Registers(Protocol):
 class RegisterFile:
     """Registers that hold what was written to them."""
 
-    def __init__(self, values: dict[int, int]):
+    def __init__(self, values: dict[int, int]) -> None:
         self._values = dict(values)
 
     def read(self, offset: int) -> int:
@@ -47,7 +48,8 @@ class RegisterFile:
 
 
 def clock_registers(design: Design) -> dict[int, RegisterFile]:
-    """The clock controllers as the boot loader leaves them, by base address (UG1087, CRL_APB, CRF_APB)."""
+    """The clock controllers as the boot loader leaves them, by base address (UG1087, CRL_APB,
+    CRF_APB)."""
     board = design.board
     # FBDIV counts before the divider by two (DIV2).
     pll = 2 * board["pll_multiplier"] << 8 | 1 << 16
@@ -62,11 +64,11 @@ def clock_registers(design: Design) -> dict[int, RegisterFile]:
 class EmulatedDevice(Device):
     """A device whose register bus and memory are Python objects.
 
-    ``memory``: what `pynq.allocate` gives out. `map` puts registers on the bus; it is not probed for:
-    a program gets it by installing it.
+    ``memory``: what `pynq.allocate` gives out. `map` puts registers on the bus; it is not probed
+    for: a program gets it by installing it.
     """
 
-    def __init__(self, tag: str, memory: Pool):
+    def __init__(self, tag: str, memory: Pool) -> None:
         super().__init__(tag)
         self.name = "emulated"
         self.arch = "aarch64"
@@ -80,7 +82,8 @@ class EmulatedDevice(Device):
         self._windows.append((base, size, registers))
 
     def read_registers(self, address: int, length: int) -> bytes:
-        """Read whole 32-bit registers; RuntimeError (a bus error on a board) where nothing is mapped."""
+        """Read whole 32-bit registers; RuntimeError (a bus error on a board) where nothing is
+        mapped."""
         return b"".join(
             registers.read(offset).to_bytes(4, "little")
             for registers, offset in self._decode(address, length)

@@ -1,8 +1,9 @@
 """Register model of the AXI DMA in direct register mode (PG021 7.1, "Direct Register Mode").
 
-Modelled: both channels' control, status, address and length registers, reset, halt, completion and the
-error bits. Not modelled: scatter/gather, interrupts' wires, time. A transfer completes within the write
-to LENGTH that makes it possible, so nothing has to be polled and a test that hangs ends at once.
+Modelled: both channels' control, status, address and length registers, reset, halt, completion and
+the error bits. Not modelled: scatter/gather, interrupts' wires, time. A transfer completes within
+the write to LENGTH that makes it possible, so nothing has to be polled and a test that hangs ends
+at once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _S2MM = 0x30
 class Channel:
     """One channel's registers; which way data goes is the `Dma`'s business."""
 
-    def __init__(self, start: Callable[[Channel], None], length_mask: int, address_mask: int):
+    def __init__(
+        self, start: Callable[[Channel], None], length_mask: int, address_mask: int
+    ) -> None:
         self._start = start
         self._length_mask = length_mask
         self._address_mask = address_mask
@@ -101,8 +104,8 @@ class Channel:
 class Dma:
     """One AXI DMA between ``memory`` and ``kernel``; an object on the register bus.
 
-    ``parameters``: the cell's, as in the block design. ``on_reset``: called with the names of the reset
-    outputs that go low; what they are wired to is not the DMA's business.
+    ``parameters``: the cell's, as in the block design. ``on_reset``: called with the names of the
+    reset outputs that go low; what they are wired to is not the DMA's business.
     """
 
     def __init__(
@@ -111,10 +114,8 @@ class Dma:
         memory: Pool,
         kernel: Kernel,
         on_reset: Callable[[tuple[str, ...]], None],
-    ):
-        masks = [
-            (1 << int(parameters[name])) - 1 for name in ("c_sg_length_width", "c_addr_width")
-        ]
+    ) -> None:
+        masks = [(1 << int(parameters[name])) - 1 for name in ("c_sg_length_width", "c_addr_width")]
         self._width = int(parameters["c_m_axi_mm2s_data_width"]) // 8
         self._memory = memory
         self._kernel = kernel
@@ -129,7 +130,8 @@ class Dma:
         return self.s2mm.read(offset - _S2MM)
 
     def write(self, offset: int, value: int) -> None:
-        """Write a 32-bit register. Resetting either channel resets the whole core (PG021, DMACR)."""
+        """Write a 32-bit register. Resetting either channel resets the whole core (PG021,
+        DMACR)."""
         if offset in (_CONTROL, _S2MM) and value & RESET:
             self.reset()
         elif offset < _S2MM:
@@ -141,8 +143,9 @@ class Dma:
         """Soft reset: both channels, and both reset outputs."""
         self.mm2s.reset()
         self.s2mm.reset()
-        self._kernel.drop()
         self._on_reset(("mm2s_prmry_reset_out_n", "s2mm_prmry_reset_out_n"))
+        if self._kernel.sending or self._kernel.receiving:
+            self._kernel.drop()
 
     def _start_send(self, channel: Channel) -> None:
         if self._mapped(channel):
@@ -156,7 +159,8 @@ class Dma:
             self._run()
 
     def _mapped(self, channel: Channel) -> bool:
-        """Check the address; without a realignment engine an odd one is undefined, here an error."""
+        """Check the address; without a realignment engine an odd one is undefined, here an
+        error."""
         if not self._memory.contains(channel.address, channel.length):
             channel.fail(DECODE_ERROR)
         elif channel.address % self._width:

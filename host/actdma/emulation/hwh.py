@@ -1,7 +1,7 @@
 """Writes the hardware handoff (.hwh) that pynq reads beside a bitstream, from the block design.
 
-Only what pynq's parser reads is written: modules with their parameters, bus interfaces with their port
-maps, and the processor's memory map. Ports carry no wires: pynq follows none of this design's.
+Only what pynq's parser reads is written: modules with their parameters, bus interfaces with their
+port maps, and the processor's memory map. Ports carry no wires: pynq follows none of this design's.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def _module(parent: ET.Element, design: Design, name: str) -> None:
 def _interface(
     ports: ET.Element, interfaces: ET.Element, kind: str, name: str, driver: bool
 ) -> None:
-    """A bus interface with a single signal: the parser wants a port map, and follows none of ours."""
+    """A bus interface with a single signal: the parser wants a port map, and follows none of
+    ours."""
     ends = {"aximm": ("MASTER", "SLAVE"), "axis": ("INITIATOR", "TARGET")}[kind]
     logical = {"aximm": "ARVALID", "axis": "TVALID"}[kind]
     physical = f"{name}_{logical.lower()}"

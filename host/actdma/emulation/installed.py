@@ -22,12 +22,14 @@ class Emulation:
     """An emulated board under pynq.
 
     ``bitfile``: path of a bitstream for `pynq.Overlay` (empty, with a generated .hwh beside it);
-    ``device``: the pynq device; ``design``: the block design it was made from; ``kernels``: the kernel
-    behind each DMA, by the DMA's name; ``memory``: the contiguous memory; ``timed``: whether cycles are
-    counted. `actdma.emulation.install` makes one.
+    ``device``: the pynq device; ``design``: the block design it was made from; ``kernels``: the
+    kernel behind each DMA, by the DMA's name; ``memory``: the contiguous memory; ``timed``: whether
+    cycles are counted. `actdma.emulation.install` makes one.
     """
 
-    def __init__(self, design: Design, memory: Pool, kernels: dict[str, Kernel], timed: bool):
+    def __init__(
+        self, design: Design, memory: Pool, kernels: dict[str, Kernel], timed: bool
+    ) -> None:
         from .device import EmulatedDevice, clock_registers
 
         self.design = design
@@ -117,10 +119,10 @@ def install(
     """Emulate a Zynq UltraScale+ with both engines below pynq, and make it pynq's active device.
 
     ``lanes``: 32-bit words per beat (2, 4, 8, 16); ``timed``: count clock cycles (slower);
-    ``cache``: model the processor's write-back cache; ``activate``: False leaves pynq's active device
-    alone (pass ``device=emulation.device`` then); ``memory_bytes``: contiguous memory, 128 MiB unless
-    given; ``kernels``: other kernels behind the DMAs, by DMA name; ``design``: another block design.
-    ImportError with what to install if pynq is missing.
+    ``cache``: model the processor's write-back cache; ``activate``: False leaves pynq's active
+    device alone (pass ``device=emulation.device`` then); ``memory_bytes``: contiguous memory, 128
+    MiB unless given; ``kernels``: other kernels behind the DMAs, by DMA name; ``design``: another
+    block design. ImportError with what to install if pynq is missing.
     """
     try:
         import pynq  # noqa: F401
@@ -140,7 +142,8 @@ def install(
 
 
 def _engine(dma: str, lanes: int, timed: bool) -> KernelFactory:
-    """Our engine behind ``axi_dma_compress`` or ``axi_dma_decompress``, compiled from its HLS source."""
+    """Our engine behind ``axi_dma_compress`` or ``axi_dma_decompress``, compiled from its HLS
+    source."""
 
     def make() -> Kernel:
         from ._fabric import Engine

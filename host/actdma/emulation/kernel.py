@@ -1,7 +1,8 @@
 """What can stand behind an emulated AXI DMA: any AXI4-Stream top with one input and one output.
 
-The compressor and the decompressor are two kernels; a loopback or a user's own IP are others. A kernel
-sees the DMA's two channels as one packet armed for sending and one buffer armed for receiving.
+The compressor and the decompressor are two kernels; a loopback or a user's own IP are others. A
+kernel sees the DMA's two channels as one packet armed for sending and one buffer armed for
+receiving.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Protocol, runtime_checkable
 class Kernel(Protocol):
     """A streaming kernel with the source and the sink that the DMA's two channels are.
 
-    ``send`` and ``receive`` only arm; ``run`` moves data until nothing can move any more. Either may
-    come first, and several packets may pass before a receive buffer is there.
+    ``send`` and ``receive`` only arm; ``run`` moves data until nothing can move any more. Either
+    may come first, and several packets may pass before a receive buffer is there.
     """
 
     lanes: int
@@ -42,8 +43,8 @@ class Kernel(Protocol):
     """One line per process that waits, when nothing can move any more."""
 
     fault: str
-    """A fault to commit, for tests: "" none, "drop_last" never sends TLAST, "zero_keep" sends TKEEP = 0,
-    so that the bytes of its beats vanish in the DMA."""
+    """A fault to commit, for tests: "" none, "drop_last" never sends TLAST, "zero_keep" sends TKEEP
+    = 0, so that the bytes of its beats vanish in the DMA."""
 
     def reset(self) -> None:
         """What ap_rst_n does: forget every beat, every state and what is armed."""

@@ -14,12 +14,13 @@ PAGE = 4096
 class Pool:
     """A bounded pool of contiguous memory, allocated first-fit in pages.
 
-    ``base``: physical address, ``size``: bytes. The processor reads and writes ``cached``, a DMA reads
-    and writes ``dram``; `flush` and `invalidate` move cache lines between them, so that a forgotten call
-    shows as stale data. With ``cache`` False both are one memory, as behind a coherent port.
+    ``base``: physical address, ``size``: bytes. The processor reads and writes ``cached``, a DMA
+    reads and writes ``dram``; `flush` and `invalidate` move cache lines between them, so that a
+    forgotten call shows as stale data. With ``cache`` False both are one memory, as behind a
+    coherent port.
     """
 
-    def __init__(self, base: int, size: int, cache: bool = True):
+    def __init__(self, base: int, size: int, cache: bool = True) -> None:
         self.base = base
         self.size = size
         self.dram = np.zeros(size, np.uint8)
@@ -41,14 +42,16 @@ class Pool:
         return sum(self._blocks.values())
 
     def allocate(self, nbytes: int) -> int:
-        """Physical address of ``nbytes`` contiguous bytes; MemoryError with the sizes if there is no room."""
+        """Physical address of ``nbytes`` contiguous bytes; MemoryError with the sizes if there is
+        no room."""
         need = max(1, -(-nbytes // PAGE)) * PAGE
         with self._lock:
             offset, largest = self._first_fit(need)
             if offset is None:
                 raise MemoryError(
-                    f"contiguous memory exhausted: {nbytes} bytes asked, the largest free piece has "
-                    f"{largest}; the pool has {self.size} bytes, {self.used} of them in {self.live} buffers"
+                    f"contiguous memory exhausted: {nbytes} bytes asked, the largest free piece "
+                    f"has {largest}; of the pool's {self.size} bytes {self.used} are in "
+                    f"{self.live} buffers"
                 )
             self._blocks[self.base + offset] = need
         return self.base + offset
@@ -85,7 +88,8 @@ class Pool:
         target[start:stop] = source[start:stop]
 
     def _first_fit(self, need: int) -> tuple[int | None, int]:
-        """Offset of the first gap of ``need`` bytes (None: no such gap) and the largest gap seen."""
+        """Offset of the first gap of ``need`` bytes (None: no such gap) and the largest gap
+        seen."""
         start, largest = 0, 0
         for address in [*sorted(self._blocks), self.base + self.size]:
             gap = address - self.base - start
@@ -96,7 +100,8 @@ class Pool:
         return None, largest
 
     def buffer(self, shape: Any, dtype: Any, device: Any) -> np.ndarray:
-        """A `pynq.buffer.PynqBuffer` in this pool; freed with its last reference or by `freebuffer`."""
+        """A `pynq.buffer.PynqBuffer` in this pool; freed with its last reference or by
+        `freebuffer`."""
         from pynq.buffer import PynqBuffer
 
         dtype = np.dtype(dtype)

@@ -1,0 +1,75 @@
+"""Is this the answer to that packet? Nothing of an answer is used before these have passed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..frame import (
+    HEADER_BYTES,
+    FrameError,
+    Status,
+    Trailer,
+    answer_bytes,
+    crc,
+    padded,
+)
+from .errors import BoardError
+
+
+def check_frame(answer: np.ndarray, packet: np.ndarray) -> None:
+    """`BoardError` unless ``answer`` is a frame that the compressor made of ``packet``.
+
+    ``packet``: descriptor and padded raw data, ``answer``: what came back; both uint8, 1-D.
+    """
+    trailer = _trailer(answer, packet)
+    if trailer.status != Status.GOOD:
+        raise BoardError(f"the compressor refused its input: {FrameError(trailer.status)}")
+    if answer[:HEADER_BYTES].tobytes() != packet[:HEADER_BYTES].tobytes():
+        raise BoardError("the answer does not begin with the descriptor that was sent")
+    expected = 2 * HEADER_BYTES + padded(trailer.payload_bytes)
+    if answer.size != expected:
+        raise BoardError(
+            f"the answer has {answer.size} bytes, its trailer announces {expected}: beats were "
+            "lost, or packets merged (is TKEEP all ones, TLAST only on the last beat?)"
+        )
+    if trailer.frame_crc != crc(answer[:-4]):
+        raise BoardError("the answer was damaged on its way (frame CRC does not match)")
+    if trailer.raw_crc != crc(packet[HEADER_BYTES:]):
+        raise BoardError("the compressor read other data than was sent (raw CRC does not match)")
+
+
+def check_answer(answer: np.ndarray, packet: np.ndarray) -> None:
+    """`FrameError` if the decompressor found the frame ``packet`` bad, `BoardError` unless
+    ``answer`` is an undamaged answer to it; else the answer's data is good."""
+    trailer = _trailer(answer, packet)
+    raw_crc = crc(answer[:-HEADER_BYTES])
+    if trailer.frame_crc != crc(answer[-HEADER_BYTES:-4], raw_crc):
+        raise BoardError("the answer was damaged on its way (frame CRC does not match)")
+    if trailer.status != Status.GOOD:
+        raise FrameError(trailer.status, "found by the decompressor")
+    expected = answer_bytes(trailer.raw_bytes)
+    if answer.size != expected:
+        raise BoardError(
+            f"the answer has {answer.size} bytes where {expected} are expected: beats were lost, "
+            "or packets merged"
+        )
+    if trailer.raw_crc != raw_crc:
+        raise BoardError(
+            "the decompressor sent other data than it checked (raw CRC does not match)"
+        )
+
+
+def _trailer(answer: np.ndarray, packet: np.ndarray) -> Trailer:
+    """The answer's trailer; `BoardError` unless it belongs to ``packet``'s descriptor."""
+    try:
+        trailer = Trailer.unpack(answer)
+    except FrameError as error:
+        raise BoardError(f"the engine's answer of {answer.size} bytes is none: {error}") from None
+    words = packet[:HEADER_BYTES].view("<u4")
+    sent = (int(words[2]), int(words[15]), int(packet[16:24].view("<u8")[0]))
+    if (trailer.sequence, trailer.descriptor_crc, trailer.raw_bytes) != sent:
+        raise BoardError(
+            f"answer to another frame: sequence {trailer.sequence}, {trailer.raw_bytes} raw bytes, "
+            f"where sequence {sent[0]}, {sent[2]} raw bytes were sent (a frame was split or merged)"
+        )
+    return trailer
