@@ -27,11 +27,12 @@ class NativeBackend:
         offsets, start = [0], 0
         for descriptor in parts:
             stop = start + descriptor.raw_bytes
-            packet = out[offsets[-1] :]
-            length = _native.encode_frame(data[start:stop], descriptor.pack(), packet)
+            length = _native.encode_frame(data[start:stop], descriptor.pack(), out[offsets[-1] :])
             offsets.append(offsets[-1] + length)
             start = stop
-        return Frame(out[: offsets[-1]], tuple(offsets), data.size, dtype, codec)
+        # Gives the rest back without a copy. No view of it is left, so no references need counting.
+        out.resize(offsets[-1], refcheck=False)
+        return Frame(out, tuple(offsets), data.size, dtype, codec)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
         """Write the data of ``frame`` to ``out`` (uint8, 1-D, C-contiguous, its exact length).

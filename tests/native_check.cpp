@@ -1,0 +1,134 @@
+// Runs every instruction set of the native codec on buffers of exactly the allowed size, on good
+// frames and on hostile ones, and compares them with each other. Built by test_native.py with
+// sanitizers, and for ARM where a cross-compiler and an emulator are installed.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "codec.hpp"
+
+namespace {
+
+using namespace actdma;
+using namespace actdma::native;
+
+using Bytes = std::vector<uint8_t>;
+std::mt19937 random_bits(1);
+
+// A copy on the heap without a byte to spare, so that a sanitizer sees every byte past it.
+std::unique_ptr<uint8_t[]> exact(const Bytes& bytes) {
+  std::unique_ptr<uint8_t[]> copy(new uint8_t[bytes.size()]);
+  if (!bytes.empty()) std::memcpy(copy.get(), bytes.data(), bytes.size());
+  return copy;
+}
+
+[[noreturn]] void fail(const Kernels& kernels, const char* what, size_t raw_bytes) {
+  std::fprintf(stderr, "%s: %s (%zu bytes)\n", kernels.name, what, raw_bytes);
+  std::exit(1);
+}
+
+uint32_t word(const uint8_t* at) {
+  uint32_t value;
+  std::memcpy(&value, at, 4);
+  return value;
+}
+
+void set_word(uint8_t* at, uint32_t value) { std::memcpy(at, &value, 4); }
+
+Bytes random_raw(size_t size, uint32_t element_bytes, uint32_t nonzero_percent) {
+  Bytes raw(size);
+  for (size_t i = 0; i < size; i += element_bytes) {
+    if (random_bits() % 100 >= nonzero_percent) continue;
+    for (size_t j = i; j < size && j < i + element_bytes; j++) raw[j] = random_bits() & 0xFF;
+  }
+  return raw;
+}
+
+Bytes descriptor_of(const Kernels& kernels, uint32_t codec, uint32_t element_bytes, size_t size) {
+  Bytes bytes(kHeaderBytes);
+  set_word(&bytes[0], kMagic);
+  set_word(&bytes[4], kVersion | kTransfer << 8 | codec << 16 | element_bytes << 24);
+  set_word(&bytes[4 * kDescFlags], kLastFrameFlag);
+  set_word(&bytes[4 * kDescRawLow], static_cast<uint32_t>(size));
+  set_word(&bytes[4 * kDescCrc], kernels.crc32c(0, bytes.data(), 4 * kDescCrc));
+  return bytes;
+}
+
+Bytes encode(const Kernels& kernels, const Bytes& raw, const Bytes& descriptor) {
+  const auto from = exact(raw);
+  const auto head = exact(descriptor);
+  const auto out = exact(Bytes(frame_bound(raw.size()) + kEncodeSlack));
+  const size_t length = encode_frame(kernels, from.get(), head.get(), out.get());
+  if (length > frame_bound(raw.size())) fail(kernels, "longer than its bound", raw.size());
+  return Bytes(out.get(), out.get() + length);
+}
+
+// The status, and the data where it is good.
+Status decode(const Kernels& kernels, const Bytes& packet, bool past_caches, Bytes& raw) {
+  const auto from = exact(packet);
+  const auto out = exact(raw);
+  const Status status =
+      decode_frame(kernels, from.get(), packet.size(), out.get(), raw.size(), past_caches);
+  if (status == kGood && !raw.empty()) std::memcpy(raw.data(), out.get(), raw.size());
+  return status;
+}
+
+// Changes some bits or words of the blocks and makes the frame CRC fit again.
+Bytes damaged(const Kernels& kernels, Bytes packet) {
+  const size_t first = kHeaderBytes;
+  const size_t words = (packet.size() - 2 * kHeaderBytes) / 4;
+  for (uint32_t changes = random_bits() % 3 + 1; words && changes; changes--) {
+    // Often the first words: a mode word and a mask.
+    const size_t at = random_bits() % (random_bits() % 2 ? words : std::min<size_t>(words, 66));
+    const uint32_t before = word(&packet[first + 4 * at]);
+    const uint32_t choices[] = {
+        before ^ 1u << random_bits() % 32,    before + (1u << 16), before - (1u << 16),
+        static_cast<uint32_t>(random_bits()), 0xFFFFFFFF,          0};
+    set_word(&packet[first + 4 * at], choices[random_bits() % 6]);
+  }
+  uint8_t* const crc = &packet[packet.size() - 4];
+  set_word(crc, kernels.crc32c(0, packet.data(), packet.size() - 4));
+  return packet;
+}
+
+}  // namespace
+
+int main() {
+  const Kernels& portable = *portable_kernels();
+  const size_t sizes[] = {0, 1, 3, 60, 63, 64, 65, 127, 192, 4096, 8191, 8192, 8193, 8256, 20000};
+  for (const size_t size : sizes) {
+    for (const uint32_t element_bytes : {1u, 2u, 4u, 8u}) {
+      for (const uint32_t percent : {0u, 3u, 50u, 85u, 100u}) {
+        const Bytes raw = random_raw(size, element_bytes, percent);
+        const uint32_t codec = random_bits() % 8 ? kCodecZvc : kCodecRaw;
+        const Bytes descriptor = descriptor_of(portable, codec, element_bytes, size);
+        const Bytes packet = encode(portable, raw, descriptor);
+        for (const Kernels* kernels : available_kernels()) {
+          if (encode(*kernels, raw, descriptor) != packet) fail(*kernels, "other bytes", size);
+          for (const bool past_caches : {false, true}) {
+            Bytes back(size);
+            if (decode(*kernels, packet, past_caches, back)) fail(*kernels, "refused", size);
+            if (back != raw) fail(*kernels, "not the data", size);
+          }
+        }
+        for (int i = 0; i < 10; i++) {
+          Bytes hostile = damaged(portable, packet);
+          if (i % 4 == 0) hostile.resize(random_bits() % (hostile.size() + 1));
+          Bytes expected(size);
+          const Status status = decode(portable, hostile, false, expected);
+          for (const Kernels* kernels : available_kernels()) {
+            Bytes back(size);
+            if (decode(*kernels, hostile, i % 2, back) != status || back != expected) {
+              fail(*kernels, "another verdict", size);
+            }
+          }
+        }
+      }
+    }
+  }
+  for (const Kernels* kernels : available_kernels()) std::printf("%s\n", kernels->name);
+}
