@@ -192,9 +192,10 @@ struct Spread {
     valid = left > 0;
     if (left == 0) {
       plan = the_plan;
+      if (plan.last) return;
       bad = bad || latest_bad;
       latest_bad = false;
-      left = plan.last ? 0 : plan.block_words / L;
+      left = plan.block_words / L;
       bits_left = bytes = 0;
       return;
     }
