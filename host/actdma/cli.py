@@ -48,9 +48,9 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "measure",
         help="one training step of a model: size, ratio and rate of everything it saves",
-        description="Runs one training step of a model plainly and once with everything that autograd "
-        "saves going through the codec and back, checks that every bit is the same, and prints one "
-        "row per saved tensor.",
+        description="Runs a training step of a model plainly, and with everything that autograd "
+        "saves going through the codec and back; checks that every bit is the same; prints one row "
+        "per saved tensor.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
@@ -59,14 +59,14 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
         default="efficientnet-lite0",
         metavar="NAME",
         help="efficientnet-lite0 (ImageNet weights), torchvision:NAME (its default weights), "
-        "module:callable or path.py:callable; a callable returns a torch.nn.Module that takes images "
-        "(batch, 3, 224, 224) and returns logits (batch, classes)",
+        "module:callable or path.py:callable; a callable returns a torch.nn.Module that takes "
+        "images (batch, 3, 224, 224) and returns logits (batch, classes)",
     )
     add(
         "--data",
         metavar="FOLDER",
-        help="images to use instead of the photographs that ship with scikit-image; normalised as the "
-        "model wants, with ImageNet's statistics for models of your own",
+        help="images to use instead of the photographs that ship with scikit-image; normalised as "
+        "the model wants, with ImageNet's statistics for models of your own",
     )
     add("--batch", type=int, default=8, help="images in the step; they repeat if there are fewer")
     add(
@@ -76,7 +76,16 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
     )
     add("--codec", default="zvc", help="zvc or raw")
     add("--backend", default="board", help="board, native (the CPU's codec) or reference (NumPy)")
-    add("--board", default="auto", help="auto, emulated or hardware")
+    add(
+        "--board",
+        help="auto, emulated or hardware; ACTDMA_BOARD or auto if not given",
+    )
+    add(
+        "--timing",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="let the emulated board count clock cycles, which takes longer",
+    )
     add("--seed", type=int, default=0, help="of dropout and of random weights")
     add(
         "--frame-bytes",

@@ -88,8 +88,9 @@ def load_model(name: str, seed: int) -> tuple[nn.Module, Normalisation]:
 def load_images(folder: str | None, batch: int, normalisation: Normalisation) -> torch.Tensor:
     """``batch`` photographs, float32 of shape (batch, 3, 224, 224), normalised.
 
-    From ``folder`` in the order of their names, or those that scikit-image ships; they repeat if there
-    are fewer. Resized and cropped in the middle as for ImageNet. `InputError` if there are none.
+    From ``folder`` in the order of their names, or those that scikit-image ships; they repeat if
+    there are fewer. Resized and cropped in the middle as for ImageNet. `InputError` if there are
+    none.
     """
     if batch < 1:
         raise InputError(f"--batch is {batch}, it must be at least 1")

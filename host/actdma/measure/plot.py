@@ -31,9 +31,8 @@ def plot(report: Report, path: str | os.PathLike) -> None:
 def _sizes(axes: Any, report: Report) -> None:
     index = [r.index for r in report.records]
     axes.bar(index, [r.raw_bytes / 1e6 for r in report.records], 0.85, color=_RAW, label="raw")
-    axes.bar(
-        index, [r.stored_bytes / 1e6 for r in report.records], 0.5, color=_STORED, label="stored"
-    )
+    stored = [r.stored_bytes / 1e6 for r in report.records]
+    axes.bar(index, stored, 0.85, color=_STORED, label="stored")
     axes.set_ylabel("MB per tensor")
     axes.legend(frameon=False, loc="upper right")
     axes.tick_params(labelbottom=False)

@@ -1,4 +1,4 @@
-"""Backends around backends: one that times the CPU's codec against memcpy, one that shows progress."""
+"""Backends around backends: one times the CPU's codec against memcpy, one tells its progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CpuProbe:
     Rates in GB/s (1e9 raw bytes per second), one thread, over all data seen so far.
     """
 
-    def __init__(self, inner: Backend):
+    def __init__(self, inner: Backend) -> None:
         self.name = inner.name
         self.raw_bytes = 0
         self._inner = inner
@@ -65,7 +65,7 @@ class CpuProbe:
 class Watched:
     """A backend that tells how many raw bytes it has moved, either way."""
 
-    def __init__(self, inner: Backend, moved: Callable[[int], Any]):
+    def __init__(self, inner: Backend, moved: Callable[[int], Any]) -> None:
         self.name = inner.name
         self._inner = inner
         self._moved = moved

@@ -16,7 +16,7 @@ from ..api import backend_of, codec_of
 from ..backend import Backend
 from ..frame import FRAME_BYTES
 from ..offloading import Report, Session, offload
-from .inputs import DEFAULT_MODEL, load_images, load_model, need
+from .inputs import DEFAULT_MODEL, InputError, load_images, load_model, need
 from .probe import CpuProbe, Watched
 
 DTYPES = ("float32", "bfloat16")
@@ -32,20 +32,21 @@ class Options:
     dtype: str = "float32"
     codec: str = "zvc"
     backend: str = "board"
-    board: str = "auto"
+    board: str | None = None
+    timing: bool = True
     seed: int = 0
     frame_bytes: int = FRAME_BYTES
 
 
 @dataclasses.dataclass
 class Step:
-    """A training step that gives the same every time: forward in train mode, cross-entropy, backward."""
+    """A training step, the same every time: forward in train mode, cross-entropy, backward."""
 
     model: nn.Module
     images: torch.Tensor
     seed: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._state = {name: t.clone() for name, t in self.model.state_dict().items()}
         with torch.no_grad():
             # The classes that the network sees are what it is trained towards here.
@@ -69,8 +70,8 @@ def measure(options: Options) -> Report:
 
     The report is that of the last. Its totals have besides the step's wall-clock seconds ("step_s",
     "plain_step_s") and the CPU's rates ("cpu_compress_gb_per_s", "cpu_decompress_gb_per_s",
-    "memcpy_gb_per_s"). `InputError`, ValueError or ImportError, of one sentence, if the options cannot
-    be had.
+    "memcpy_gb_per_s"). `InputError`, ValueError or ImportError, of one sentence, if the options
+    cannot be had.
     """
     codec_of(options.codec)
     if options.dtype not in DTYPES:
@@ -138,9 +139,13 @@ def _open_backend(options: Options) -> Iterator[Backend]:
     if options.backend != "board":
         yield backend_of(options.backend)
         return
-    from ..board import open_board
+    from ..board import BoardError, open_board
 
-    with open_board(options.board) as board:
+    try:
+        board = open_board(options.board, timed=options.timing)
+    except BoardError as error:
+        raise InputError(str(error)) from error
+    with board:
         yield board
 
 

@@ -1,4 +1,4 @@
-"""The PyTorch side: what autograd saves goes through a codec and comes back for the backward pass."""
+"""The PyTorch side: what autograd saves goes through a codec, and comes back for backward."""
 
 try:
     import torch  # noqa: F401

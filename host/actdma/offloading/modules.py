@@ -11,7 +11,7 @@ from torch import nn
 class ModuleNames:
     """Follows the modules of a model with forward hooks while it is open."""
 
-    def __init__(self, model: nn.Module | None):
+    def __init__(self, model: nn.Module | None) -> None:
         self._model = model
         self._stack: list[str] = []
         self._hooks: list[Any] = []

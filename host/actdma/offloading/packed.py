@@ -31,7 +31,7 @@ class PackedSpan:
         frame_bytes: int,
         record: Record,
         verify: bool,
-    ):
+    ) -> None:
         self.start, self.stop = span
         self.version = t._version
         self.record = record
@@ -79,7 +79,7 @@ class Packed:
 
     __slots__ = ("_span", "_version", "_view")
 
-    def __init__(self, t: torch.Tensor, view: View, span: PackedSpan):
+    def __init__(self, t: torch.Tensor, view: View, span: PackedSpan) -> None:
         self._span, self._view, self._version = span, view, Version(t)
 
     def unpack(self) -> torch.Tensor:
@@ -93,7 +93,7 @@ class Kept:
 
     __slots__ = ("_version",)
 
-    def __init__(self, t: torch.Tensor):
+    def __init__(self, t: torch.Tensor) -> None:
         self._version = Version(t, keep=True)
 
     def unpack(self) -> torch.Tensor:

@@ -12,7 +12,7 @@ from .storages import StorageTable
 def unsuitable(t: torch.Tensor) -> str | None:
     """Why ``t`` has no plain memory to compress; None if it has."""
     if type(t) not in (torch.Tensor, nn.Parameter):
-        return "subclass"  # its memory, if any, is the business of its class; fake tensors are here too
+        return "subclass"  # its memory, if any, is its own business; fake tensors are here too
     if torch._C._functorch.is_functorch_wrapped_tensor(t):
         return "functorch"
     if t.is_nested:
@@ -35,7 +35,7 @@ class Parameters:
     requires grad.
     """
 
-    def __init__(self, model: nn.Module | None):
+    def __init__(self, model: nn.Module | None) -> None:
         self._model = model
         self._known: StorageTable[bool] = StorageTable()
 

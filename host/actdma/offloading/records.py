@@ -22,10 +22,11 @@ JSON_FORMAT = 1
 class Record:
     """One packed span of a storage; sizes in bytes, times in wall-clock seconds.
 
-    ``shape`` and ``dtype`` are those of the first tensor saved of it, by ``module`` (None: not known);
-    ``operator`` made it (None: it has no autograd history). ``saves`` tensors share it. ``decompress_s`` and the cycles of the fabric are those of the
-    latest decoding, None before it; cycles are None where no fabric was used. ``bit_identical`` is None
-    where nobody compared.
+    ``shape`` and ``dtype`` are those of the first tensor saved of it, by ``module`` (None: not
+    known); ``operator`` made it (None: it has no autograd history). ``saves`` tensors share it.
+    ``zero_fraction``: of its elements. ``decompress_s`` and ``decompress_cycles`` are those of the
+    latest decoding, None before it; cycles are None where no fabric was used. ``bit_identical`` is
+    None where nobody compared.
     """
 
     index: int
@@ -58,10 +59,11 @@ class Record:
 
 @dataclasses.dataclass
 class Report:
-    """Records of a session, the machine they come from, and how many saves were kept as they were.
+    """Records of a session, the machine they come from, and what else became of saved tensors.
 
-    ``kept``: number of saved tensors by reason. ``gradients_identical``: whether all gradients equal
-    those of the plain run; None if nobody compared.
+    ``kept``: how many saved tensors were not packed, by reason. ``gradients_identical``: whether
+    all gradients equal those of the plain run; None if nobody compared. ``extra_totals``: what
+    `totals` has besides. Printing it gives a table.
     """
 
     records: list[Record]
@@ -97,15 +99,15 @@ class Report:
             **self.extra_totals,
         }
 
-    def fabric_rate(self, seconds_of: str) -> float | None:
+    def fabric_rate(self, way: str) -> float | None:
         """GB/s (1e9 raw bytes per second) of the fabric alone, from its cycles.
 
-        ``seconds_of``: "compress" or "decompress". None where no fabric was used.
+        ``way``: "compress" or "decompress". None where no fabric was used.
         """
-        return fabric_rate(self.records, seconds_of, self.environment["board"])
+        return fabric_rate(self.records, way, self.environment["board"])
 
     def bit_identical(self) -> bool | None:
-        """Whether all that came back and was compared is as it was; None if nothing was compared."""
+        """Whether all that came back and was compared is as it was; None if nothing was."""
         answers = {r.bit_identical for r in self.records} - {None}
         return all(answers) if answers else None
 
@@ -121,6 +123,11 @@ class Report:
     def to_json(self, path: str | os.PathLike) -> None:
         """Write the report to ``path``."""
         Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+
+    def __str__(self) -> str:
+        from .text import plain  # which reads reports
+
+        return plain(self)
 
     def _sum(self, name: str) -> float | int | None:
         values = [getattr(r, name) for r in self.records]

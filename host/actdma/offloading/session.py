@@ -40,22 +40,22 @@ def offload(
         loss.backward()
         print(session.report())
 
-    Gradients are those of the plain run, bit for bit. The backward pass may run inside or outside of
-    the block, more than once, and with ``create_graph``.
+    Gradients are those of the plain run, bit for bit. The backward pass may run inside or outside
+    of the block, more than once, and with ``create_graph``.
 
-    ``model``: its parameters and buffers are never packed, and records name its modules. Without it,
-    leaves that require grad count as parameters. ``codec``: "zvc" or "raw". ``backend``: "board" (the
-    board of `actdma.open_board`), "native" (the CPU), or a `actdma.backend.Backend`. ``min_bytes``:
-    smaller tensors stay as they are. ``frame_bytes``: raw bytes per frame, a multiple of 8192.
-    ``verify``: compare a hash of every tensor when it comes back (`Record.bit_identical`).
-    ``exact`` and ``lossy`` are reserved.
+    ``model``: its parameters and buffers are never packed, and records name its modules. Without
+    it, leaves that require grad count as parameters. ``codec``: "zvc" or "raw". ``backend``:
+    "board" (the board of `actdma.open_board`), "native" (the CPU), "reference" (NumPy), or an
+    `actdma.backend.Backend`. ``min_bytes``: smaller tensors stay as they are. ``frame_bytes``: raw
+    bytes per frame, a multiple of 8192. ``verify``: compare a hash of every tensor when it comes
+    back (`Record.bit_identical`). ``exact`` and ``lossy`` are reserved.
 
-    A storage is packed once for all tensors that share it. In-place changes after saving raise
-    autograd's own RuntimeError in the backward pass; changes through ``.data``, which autograd does not
-    see either, go unseen. Where forward runs under activation checkpointing
-    (`torch.utils.checkpoint`), only the inputs of a checkpointed part are saved, so only those are
-    packed: what is inside is computed again. Tensor subclasses (DTensor), sparse, nested, quantised,
-    meta and fake tensors stay as they are; `Report.kept` counts them.
+    A storage is packed once for all tensors that share it, in the span of bytes that they touch.
+    In-place changes after saving raise autograd's own RuntimeError in the backward pass; changes
+    through ``.data``, which autograd does not see either, go unseen. Where forward runs under
+    activation checkpointing (`torch.utils.checkpoint`), only the inputs of a checkpointed part are
+    saved, so only those are packed: what is inside is computed again. Tensor subclasses (DTensor),
+    sparse, nested, quantised, meta and fake tensors stay as they are; `Report.kept` counts them.
 
     ValueError for an unknown codec or backend and for sizes that are not allowed;
     NotImplementedError for ``exact`` and ``lossy``.
@@ -69,7 +69,7 @@ def offload(
 
 
 class Session:
-    """One use of `offload`; a context manager. It can be entered again, and then goes on recording."""
+    """One use of `offload`; a context manager. Entered again, it goes on recording."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Session:
         min_bytes: int,
         frame_bytes: int,
         verify: bool,
-    ):
+    ) -> None:
         self._codec = codec_of(codec)
         next(descriptors(0, DType.uint8, self._codec, frame_bytes))  # ValueError for a bad size
         self._backend = backend_of(backend)

@@ -38,13 +38,13 @@ def span_to_pack(t: torch.Tensor) -> tuple[int, int]:
 
 
 def storage_bytes(t: torch.Tensor, start: int, stop: int) -> np.ndarray:
-    """Bytes ``start`` to ``stop`` of the storage of ``t``: uint8, 1-D, a view where it is on the CPU."""
+    """Bytes ``start`` to ``stop`` of the storage of ``t``: uint8, 1-D; on the CPU a view."""
     flat = torch.empty(0, dtype=torch.uint8, device=t.device)
     return flat.set_(t.untyped_storage(), start, (stop - start,), (1,)).cpu().numpy()
 
 
 def offset_in_line(t: torch.Tensor, start: int) -> int:
-    """Where in a cache line byte ``start`` of the storage of ``t`` lies, so that a copy can lie alike.
+    """Where in a cache line byte ``start`` of the storage of ``t`` lies: a copy should lie alike.
 
     A base address that no item could have is rounded down, so that items stay whole in the copy.
     """
@@ -70,7 +70,7 @@ class View:
         return cls(start, t.dtype, t.shape, t.stride(), t.is_conj(), t.is_neg())
 
     def on(self, copy: torch.UntypedStorage, shift: int) -> torch.Tensor:
-        """The same view of ``copy``, in which every byte of the original lies ``shift`` further on."""
+        """The same view of ``copy``, where every byte of the original lies ``shift`` further on."""
         t = torch.empty(0, dtype=self.dtype, device=copy.device)
         t.set_(copy, (self.start + shift) // self.dtype.itemsize, self.shape, self.stride)
         if self.conj:
@@ -81,7 +81,7 @@ class View:
 class WeakStorage:
     """A reference to a storage that does not keep its memory."""
 
-    def __init__(self, storage: torch.UntypedStorage):
+    def __init__(self, storage: torch.UntypedStorage) -> None:
         self._ref = StorageWeakRef(storage)
 
     def __call__(self) -> torch.UntypedStorage | None:
@@ -92,11 +92,11 @@ class WeakStorage:
 class StorageTable(Generic[T]):
     """Values by storage, keeping no storage's memory.
 
-    The weak reference beside a value keeps the storage's header, hence its address, from being reused:
-    an address found here is the storage that was put here.
+    The weak reference beside a value keeps the storage's header, hence its address, from being
+    reused: an address found here is the storage that was put here.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._entries: dict[int, tuple[StorageWeakRef, T]] = {}
 
     def __contains__(self, t: torch.Tensor) -> bool:

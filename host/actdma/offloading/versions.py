@@ -1,4 +1,4 @@
-"""Autograd's check for in-place changes, which PyTorch leaves out where hooks pack saved tensors."""
+"""Autograd's check for in-place changes, which PyTorch leaves out where hooks pack tensors."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import torch
 class Version:
     """The version of a tensor when it was saved, without its memory.
 
-    A detached tensor shares the version counter, also with all views, and goes on sharing it when its
-    data is taken away.
+    A detached tensor shares the version counter, also with all views, and goes on sharing it when
+    its data is taken away.
     """
 
     __slots__ = ("_counter", "_saved", "_what")
 
-    def __init__(self, t: torch.Tensor, *, keep: bool = False):
+    def __init__(self, t: torch.Tensor, *, keep: bool = False) -> None:
         """``keep``: the tensor's data stays in memory (`tensor`)."""
         self._counter = t.detach()
         if not keep:
@@ -35,8 +35,8 @@ class Version:
         origin = f", which is output {output} of {producer}," if producer else ""
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace "
-            f"operation: [{self._counter.type()} {list(shape)}]{origin} is at version {self._counter._version}; "
-            f"expected version {self._saved} instead. Hint: enable anomaly detection to find the "
-            "operation that failed to compute its gradient, with "
+            f"operation: [{self._counter.type()} {list(shape)}]{origin} is at version "
+            f"{self._counter._version}; expected version {self._saved} instead. Hint: enable "
+            "anomaly detection to find the operation that failed to compute its gradient, with "
             "torch.autograd.set_detect_anomaly(True)."
         )

@@ -1,0 +1,124 @@
+"""A report in words: the cells of its tables, and the sentences of its verdict."""
+
+from __future__ import annotations
+
+from .records import Record, Report, fabric_rate
+
+ALIGN = "><<<>>>>>"  # of the columns
+
+
+def title(report: Report) -> str:
+    """What was run, in one line."""
+    options = report.environment.get("options")
+    codecs = "/".join(sorted({r.codec for r in report.records})) or "nothing"
+    ran = f"{options['model']}, batch {options['batch']}, {options['dtype']}: " if options else ""
+    return f"{ran}{len(report.records)} saved tensors, {codecs} through {through(report)}"
+
+
+def through(report: Report) -> str:
+    """What the tensors went through, for a sentence."""
+    board = report.environment["board"]
+    if board:
+        return "the emulated FPGA board" if report.modelled else "the FPGA board"
+    backend = report.environment["backend"]
+    known = {"native": "the CPU's codec", "reference": "the NumPy reference"}
+    return known.get(backend, f"the backend {backend!r}")
+
+
+def columns() -> list[str]:
+    """Names of the columns of `cells`."""
+    names = ["#", "saved by", "shape", "dtype", "MB", "zeros", "ratio"]
+    return [*names, "GB/s\nin", "GB/s\nout"]
+
+
+def rates_are(report: Report) -> str:
+    """What the rates in `cells` are; all modelled or all measured."""
+    kind = "modelled" if report.modelled else "measured"
+    what = "the fabric alone" if report.environment["board"] else "the codec, wall clock"
+    return f"GB/s: 1e9 raw bytes per second of {what}, {kind}"
+
+
+def cells(report: Report, record: Record) -> list[str]:
+    """One record."""
+    return [
+        str(record.index),
+        record.module or record.operator or "",
+        "x".join(map(str, record.shape)),
+        record.dtype,
+        f"{record.raw_bytes / 1e6:.2f}",
+        f"{record.zero_fraction:.1%}",
+        f"{record.ratio:.2f}",
+        _number(_rate(report, record, "compress")),
+        _number(_rate(report, record, "decompress")),
+    ]
+
+
+def total_cells(report: Report) -> list[tuple[str, str]]:
+    """The totals: name and value."""
+    totals = report.totals()
+    kept = ", ".join(f"{count} {reason}" for reason, count in sorted(report.kept.items()))
+    rows = [
+        ("raw", f"{totals['raw_bytes'] / 1e6:.2f} MB in {totals['tensors']} tensors"),
+        ("stored", f"{totals['stored_bytes'] / 1e6:.2f} MB, ratio {_number(totals['ratio'])}"),
+        ("zeros", f"{totals['zero_fraction'] or 0:.1%} (weighted by bytes)"),
+        ("saves", f"{totals['saves']} of packed tensors; kept as they are: {kept or 'none'}"),
+    ]
+    for name, where, kind in (
+        ("fabric alone", "fabric", totals["timing"]),
+        ("CPU codec, one thread", "cpu", "measured"),
+    ):
+        into, out = (totals.get(f"{where}_{w}_gb_per_s") for w in ("compress", "decompress"))
+        if into:
+            rows.append((name, f"{_number(into)} GB/s in, {_number(out)} GB/s out ({kind})"))
+    if "memcpy_gb_per_s" in totals:
+        rows.append(("memcpy, one thread", f"{_number(totals['memcpy_gb_per_s'])} GB/s (measured)"))
+    if "step_s" in totals:
+        times = (
+            f"{totals['plain_step_s']:.2f} s plain, {totals['step_s']:.2f} s this way with checks"
+        )
+        rows.append(("wall time of a step", f"{times} (measured)"))
+    return rows
+
+
+def verdict(report: Report) -> list[tuple[bool, str]]:
+    """What comparing with the plain run says: (good, sentence)."""
+    compared = sum(r.bit_identical is not None for r in report.records)
+    wrong = sum(r.bit_identical is False for r in report.records)
+    sentences = []
+    if wrong:
+        sentences.append((False, f"{wrong} of {compared} tensors came back with other bits."))
+    elif compared:
+        sentences.append((True, f"All {compared} tensors that came back are bit-identical."))
+    if report.gradients_identical is not None:
+        verb = "are" if report.gradients_identical else "are NOT"
+        sentence = f"The gradients of the run through {through(report)} {verb} bit-identical to "
+        sentences.append((report.gradients_identical, f"{sentence}the plain run."))
+    return sentences
+
+
+def plain(report: Report) -> str:
+    """Everything as plain text."""
+    header = [name.replace("\n", " ") for name in columns()]
+    rows = [header, *(cells(report, record) for record in report.records)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [title(report)]
+    for row in rows:
+        aligned = map(str.__format__, row, map("{}{}".format, ALIGN, widths))
+        lines.append("  ".join(aligned).rstrip())
+    lines.append(rates_are(report))
+    lines += [f"{name}: {value}" for name, value in total_cells(report)]
+    lines += [sentence for _, sentence in verdict(report)]
+    return "\n".join(lines)
+
+
+def _rate(report: Report, record: Record, way: str) -> float | None:
+    """GB/s of one record: of the fabric alone where there is one, else by the wall clock."""
+    board = report.environment["board"]
+    if board:
+        return fabric_rate([record], way, board)
+    seconds = getattr(record, f"{way}_s")
+    return record.raw_bytes / seconds / 1e9 if seconds else None
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
