@@ -1,0 +1,144 @@
+"""What every backend must do, held against the NumPy reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import actdma
+from actdma.backend import Backend, ReferenceBackend
+from actdma.frame import Codec, DType, Frame, FrameError, Status
+
+BACKENDS = ("reference", "native", "board")
+SIZES = (0, 1, 63, 64, 65, 2047, 2048, 2049, 20_000)
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request):
+    """Each backend, opened once."""
+    if request.param == "board":
+        with actdma.open_board("emulated", timed=False) as board:
+            yield board
+    elif request.param == "native":
+        from actdma.native import NativeBackend
+
+        yield NativeBackend()
+    else:
+        yield ReferenceBackend()
+
+
+def values(dtype, size, density, seed=0):
+    """Bytes of ``size`` items of ``dtype``, each nonzero with probability ``density``."""
+    rng = np.random.default_rng(seed)
+    items = rng.integers(1, 256, (size, dtype.itemsize), np.uint8)
+    items[rng.random(size) >= density] = 0
+    return items.reshape(-1)
+
+
+def check(backend, data, dtype, codec, frame_bytes=65536):
+    """Same bytes as the reference; the data back; nothing said or kept of the input."""
+    before = data.copy()
+    frame = backend.compress(data, dtype, codec, frame_bytes)
+    expected = ReferenceBackend().compress(data, dtype, codec, frame_bytes)
+    assert bytes(frame) == bytes(expected)
+    assert (frame.offsets, frame.raw_nbytes, frame.dtype, frame.codec) == (
+        expected.offsets,
+        data.size,
+        dtype,
+        codec,
+    )
+    out = np.full(data.size, 0xA5, np.uint8)
+    backend.decompress(frame, out)
+    np.testing.assert_array_equal(out, before)
+    np.testing.assert_array_equal(data, before)
+    assert not np.shares_memory(frame.data, data)
+
+
+def test_is_a_backend(backend):
+    assert isinstance(backend, Backend)
+
+
+@pytest.mark.parametrize("dtype", DType)
+def test_every_dtype(backend, dtype):
+    for size in SIZES:
+        check(backend, values(dtype, size, 0.4, size), dtype, Codec.ZVC)
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("density", [0, 0.03, 0.5, 0.97, 1])
+def test_densities(backend, codec, density):
+    for dtype in (DType.uint8, DType.float16, DType.float32, DType.int64):
+        check(backend, values(dtype, 9000, density), dtype, codec)
+
+
+def test_mixed_blocks(backend):
+    """Zero, sparse and dense stretches that begin and end off block borders."""
+    parts = [
+        values(DType.float32, n, d, n) for n, d in ((5000, 0), (3001, 0.2), (7000, 1), (99, 0))
+    ]
+    check(backend, np.concatenate(parts), DType.float32, Codec.ZVC)
+
+
+def test_special_values_keep_their_bits(backend):
+    bits = np.array([0x80000000, 0x7F800001, 0xFFC12345, 0x7F800000, 1, 0], np.uint32)
+    check(backend, np.tile(bits, 700).view(np.uint8), DType.float32, Codec.ZVC)
+
+
+@pytest.mark.parametrize("frame_bytes", [8192, 16384, 1 << 20])
+def test_cut_into_frames(backend, frame_bytes):
+    check(backend, values(DType.bfloat16, 30_000, 0.6), DType.bfloat16, Codec.ZVC, frame_bytes)
+
+
+@pytest.mark.parametrize("frame_bytes", [0, -8192, 100])
+def test_frame_bytes_checked(backend, frame_bytes):
+    with pytest.raises(ValueError, match="frame_bytes"):
+        backend.compress(values(DType.uint8, 100, 1), DType.uint8, Codec.RAW, frame_bytes)
+
+
+def test_any_corrupted_byte_is_found(backend):
+    """One flipped bit at each of several hundred places."""
+    data = values(DType.float32, 300, 0.5)
+    good = bytes(ReferenceBackend().compress(data, DType.float32, Codec.ZVC))
+    for position in range(0, len(good), 2):
+        bad = bytearray(good)
+        bad[position] ^= 1 << position % 8
+        with pytest.raises(FrameError):
+            actdma.decompress(bad, backend=backend)
+    check(backend, data, DType.float32, Codec.ZVC)
+
+
+def test_any_truncation_is_found(backend):
+    """Cut off anywhere, also with the lengths patched to hide it from the host."""
+    data = values(DType.float32, 300, 0.5)
+    frame = ReferenceBackend().compress(data, DType.float32, Codec.ZVC)
+    for length in range(0, frame.nbytes, 16):
+        with pytest.raises(FrameError):
+            actdma.decompress(bytes(frame)[:length], backend=backend)
+        cut = Frame(frame.data[:length], (0, length), data.size, frame.dtype, frame.codec)
+        with pytest.raises(FrameError):
+            actdma.decompress(cut, backend=backend)
+    check(backend, data, DType.float32, Codec.ZVC)
+
+
+def test_same_reason_as_the_reference(backend):
+    """Every backend gives the same status for the same damage."""
+    data = values(DType.float32, 5000, 0.5)
+    good = ReferenceBackend().compress(data, DType.float32, Codec.ZVC)
+    for position in [*range(64), 64, 65, 66, 67, 70, 3000, *range(good.nbytes - 64, good.nbytes)]:
+        bad = good.data.copy()
+        bad[position] ^= 0x10
+        frame = Frame(bad, good.offsets, data.size, good.dtype, good.codec)
+        found = []
+        for one in (ReferenceBackend(), backend):
+            with pytest.raises(FrameError) as error:
+                one.decompress(frame, np.empty(data.size, np.uint8))
+            found.append(error.value.status)
+        assert found[0] == found[1], f"byte {position}"
+
+
+def test_output_of_the_wrong_size(backend):
+    frame = ReferenceBackend().compress(values(DType.uint8, 100, 1), DType.uint8, Codec.ZVC)
+    for size in (99, 101, 0):
+        with pytest.raises(FrameError) as error:
+            backend.decompress(frame, np.empty(size, np.uint8))
+        assert error.value.status == Status.RAW_BYTES

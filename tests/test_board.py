@@ -1,0 +1,181 @@
+"""The driver on the emulated board, beyond the list of faults."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import actdma
+from actdma.api import backend_of
+from actdma.board import Board, BoardError, open_on, opener
+from actdma.board.link import decode_status
+from actdma.frame import Frame, FrameError
+
+
+@pytest.fixture(scope="module")
+def board():
+    with actdma.open_board("emulated") as board:
+        yield board
+
+
+def sparse(size, density=0.5):
+    rng = np.random.default_rng(size)
+    return np.where(rng.random(size) < density, rng.standard_normal(size), 0).astype(np.float32)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_info(lanes):
+    with actdma.open_board("emulated", lanes=lanes) as board:
+        assert isinstance(board, Board)
+        assert board.kind == "emulated"
+        info = board.info()
+    assert info.pop("clock_mhz") == pytest.approx(250, rel=1e-3)
+    assert info == {
+        "kind": "emulated",
+        "device": "emulated",
+        "board": "emulated Zynq UltraScale+",
+        "part": "none",
+        "lanes": lanes,
+        "codecs": ["raw", "zvc"],
+        "length_bits": 26,
+        "versions": {"compressor": 1, "decompressor": 1},
+        "modelled": True,
+    }
+
+
+def test_frames_above_the_default_size(board):
+    """Several frames, and one larger than the buffers that were allocated at once."""
+    x = sparse(3_000_000)
+    for frame_bytes in (4 << 20, 16 << 20):
+        frame = actdma.compress(x, backend=board, frame_bytes=frame_bytes)
+        assert len(frame.offsets) - 1 == -(-x.nbytes // frame_bytes)
+        assert bytes(frame) == bytes(actdma.compress(x, backend="native", frame_bytes=frame_bytes))
+        np.testing.assert_array_equal(actdma.decompress(frame, backend=board), x)
+
+
+def test_cycles(board):
+    """About one input beat per cycle, summed over the frames; none where time is not modelled."""
+    x = sparse(1 << 19)
+    frame = actdma.compress(x, backend=board, frame_bytes=1 << 20)
+    out = np.empty(x.nbytes, np.uint8)
+    for cycles in (frame.cycles, board.decompress(frame, out)):
+        assert x.nbytes / 16 <= cycles < 1.06 * x.nbytes / 16
+    with actdma.open_board("emulated", timed=False) as untimed:
+        frame = actdma.compress(x, backend=untimed)
+        assert frame.cycles is None
+        assert untimed.decompress(frame, out) is None
+
+
+def test_tensors(board):
+    torch = pytest.importorskip("torch")
+    x = torch.randn(3, 50, 7).relu().to(torch.bfloat16).transpose(0, 2)
+    back = actdma.decompress(actdma.compress(x, backend=board), backend=board)
+    assert back.dtype == x.dtype
+    assert torch.equal(back, x)
+
+
+def test_hostile_offsets(board):
+    """Frames whose table of contents lies end in an error, and the board works on."""
+    frame = actdma.compress(sparse(5000), backend=board)
+    for offsets in ((0, 64), (0, 100), (0, frame.nbytes - 64), (64, frame.nbytes), (0, 0)):
+        bad = Frame(frame.data, offsets, frame.raw_nbytes, frame.dtype, frame.codec)
+        with pytest.raises(FrameError):
+            actdma.decompress(bad, backend=board)
+    long = np.concatenate([frame.data, np.zeros(64 << 10, np.uint8)])
+    with pytest.raises(FrameError):
+        actdma.decompress(
+            Frame(long, (0, long.size), frame.raw_nbytes, frame.dtype, frame.codec), backend=board
+        )
+    np.testing.assert_array_equal(actdma.decompress(frame, backend=board), sparse(5000))
+
+
+def test_closed(board):
+    other = actdma.open_board("emulated")
+    other.close()
+    other.close()
+    assert other.closed
+    with pytest.raises(BoardError, match="the board is closed"):
+        actdma.compress(sparse(10), backend=other)
+    assert not board.closed
+
+
+def test_boards_do_not_disturb_each_other(board):
+    """Nor the program's own pynq device."""
+    from pynq.pl_server.device import Device
+
+    before = vars(Device).get("_active_device")
+    with actdma.open_board("emulated", lanes=8) as other:
+        frame = actdma.compress(sparse(10_000), backend=other)
+        np.testing.assert_array_equal(actdma.decompress(frame, backend=board), sparse(10_000))
+    assert vars(Device).get("_active_device") is before
+
+
+def test_on_an_installed_emulation():
+    with actdma.emulation.install() as emulation, open_on(emulation) as board:
+        actdma.compress(sparse(10), backend=board)
+        assert emulation.memory.live == 2
+
+
+def test_shared_board():
+    board = backend_of("board")
+    assert board is backend_of("board")
+    board.close()
+    again = backend_of("board")
+    assert again is not board
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("variable", "argument", "expected"),
+    [
+        ("emulated", None, "emulated"),
+        ("hardware", "emulated", "emulated"),
+        ("", None, "emulated"),
+        ("hardware", "auto", "emulated"),
+    ],
+)
+def test_kind(monkeypatch, variable, argument, expected):
+    """The argument wins over ACTDMA_BOARD; "auto" is the emulated board where there is no other."""
+    monkeypatch.setenv("ACTDMA_BOARD", variable)
+    with actdma.open_board(argument) as board:
+        assert board.kind == expected
+
+
+def test_kind_from_the_environment(monkeypatch):
+    monkeypatch.setenv("ACTDMA_BOARD", "hardware")
+    with pytest.raises(BoardError, match="no board"):
+        actdma.open_board()
+    with pytest.raises(ValueError, match="unknown kind of board 'zynq'; known are auto"):
+        actdma.open_board("zynq")
+
+
+def test_a_board_needs_an_overlay(monkeypatch, tmp_path):
+    """On a board: without a bitstream, or with files missing, the message says so."""
+    monkeypatch.setattr(opener, "find_device", lambda: (object(), ""))
+    with pytest.raises(BoardError, match="needs an overlay"):
+        actdma.open_board("auto")
+    with pytest.raises(BoardError, match=r"x\.bit is missing"):
+        actdma.open_board("hardware", bitfile=tmp_path / "x.bit")
+
+
+@pytest.mark.parametrize(
+    ("machine", "reason"), [("x86_64", "x86_64, not a Zynq"), ("aarch64", "found no device")]
+)
+def test_no_device(monkeypatch, machine, reason):
+    monkeypatch.setattr(opener.platform, "machine", lambda: machine)
+    device, why = opener.find_device()
+    assert device is None
+    assert reason in why
+
+
+def test_status_in_words():
+    assert decode_status(0) == "0x00000000: busy"
+    assert decode_status(0x4011) == "0x00004011: halted, internal error, error interrupt"
+    assert decode_status(0x1002) == "0x00001002: idle, complete"
+
+
+@pytest.mark.parametrize("data", [np.zeros(100_000, np.float32), sparse(100_000), sparse(77, 1.0)])
+def test_round_trip_of_owned_arrays(board, data):
+    back = actdma.decompress(actdma.compress(data, backend=board), backend=board)
+    assert back.flags.writeable
+    np.testing.assert_array_equal(back, data)
