@@ -86,6 +86,7 @@ class Channel:
     def _write_control(self, value: int) -> None:
         self.control = value & CONTROL_WRITABLE | CONTROL_AFTER_RESET & ~0xFFFF_0000
         if not value & RUN:
+            # What is under way stays so: only a reset ends it (PG021 lets it finish or flushes it).
             self.status = self.status & ~IDLE | HALTED
         elif not self.status & (INTERNAL_ERROR | DECODE_ERROR):
             self.status &= ~HALTED
