@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .frame import FRAME_BYTES
+from .frame import FRAME_BYTES, FrameError
 from .version import VERSION
 
 USAGE_ERROR = 2
@@ -51,16 +52,15 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
         description="Runs a training step of a model plainly, and with everything that autograd "
         "saves going through the codec and back; checks that every bit is the same; prints one row "
         "per saved tensor.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
     add(
         "--model",
         default="efficientnet-lite0",
         metavar="NAME",
-        help="efficientnet-lite0 (ImageNet weights), torchvision:NAME (its default weights), "
-        "module:callable or path.py:callable; a callable returns a torch.nn.Module that takes "
-        "images (batch, 3, 224, 224) and returns logits (batch, classes)",
+        help="efficientnet-lite0 (default; ImageNet weights), torchvision:NAME (its default "
+        "weights), module:callable or path.py:callable; a callable returns a torch.nn.Module that "
+        "takes images (batch, 3, 224, 224) and returns logits (batch, classes)",
     )
     add(
         "--data",
@@ -68,14 +68,23 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
         help="images to use instead of the photographs that ship with scikit-image; normalised as "
         "the model wants, with ImageNet's statistics for models of your own",
     )
-    add("--batch", type=int, default=8, help="images in the step; they repeat if there are fewer")
+    add(
+        "--batch",
+        type=int,
+        default=8,
+        help="images in the step (default %(default)s); they repeat if there are fewer",
+    )
     add(
         "--dtype",
         default="float32",
-        help="float32 or bfloat16: model and images are cast to it (no autocast)",
+        help="float32 (default) or bfloat16: model and images are cast to it (no autocast)",
     )
-    add("--codec", default="zvc", help="zvc or raw")
-    add("--backend", default="board", help="board, native (the CPU's codec) or reference (NumPy)")
+    add("--codec", default="zvc", help="zvc (default) or raw")
+    add(
+        "--backend",
+        default="board",
+        help="board (default), native (the CPU's codec) or reference (NumPy)",
+    )
     add(
         "--board",
         help="auto, emulated or hardware; ACTDMA_BOARD or auto if not given",
@@ -86,41 +95,62 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
         default=True,
         help="let the emulated board count clock cycles, which takes longer",
     )
-    add("--seed", type=int, default=0, help="of dropout and of random weights")
+    add(
+        "--seed", type=int, default=0, help="of dropout and of random weights (default %(default)s)"
+    )
     add(
         "--frame-bytes",
         type=int,
         default=FRAME_BYTES,
         metavar="N",
-        help="raw bytes per frame, a multiple of 8192",
+        help="raw bytes per frame, a multiple of 8192 (default %(default)s)",
     )
-    add("--json", type=Path, default=Path("results/measure.json"), metavar="PATH", help="records")
+    add(
+        "--json",
+        type=Path,
+        default=Path("results/measure.json"),
+        metavar="PATH",
+        help="records (default %(default)s)",
+    )
     add("--csv", type=Path, metavar="PATH", help="records as CSV, too")
-    add("--plot", type=Path, default=Path("results/measure.png"), metavar="PATH", help="picture")
+    add(
+        "--plot",
+        type=Path,
+        default=Path("results/measure.png"),
+        metavar="PATH",
+        help="picture (default %(default)s)",
+    )
     parser.set_defaults(run=_measure)
 
 
 def _measure(options: argparse.Namespace) -> int:
     try:
-        from .measure import InputError, Options, measure, show
-        from .measure.plot import plot
-        from .measure.records import write_csv
+        from . import measure
     except ImportError as error:
         raise UsageError(str(error)) from error
-    fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(Options)}
+    fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(measure.Options)}
     try:
-        report = measure(Options(**fields))
-    except (InputError, ImportError, ValueError) as error:
+        for module in ("matplotlib", "rich", "tqdm"):
+            measure.need(module)  # now, not after the run
+        report = measure.measure(measure.Options(**fields))
+    except FrameError:
+        raise  # no mistake of the user's
+    except (measure.InputError, ImportError, ValueError) as error:
         raise UsageError(str(error)) from error
-    show(report)
-    for path, write in (
-        (options.json, report.to_json),
-        (options.csv, lambda path: write_csv(report, path)),
-        (options.plot, lambda path: plot(report, path)),
-    ):
-        if path:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(path)
-            print(f"wrote {path}")
+    measure.show(report)
+    _write(options.json, report.to_json)
+    _write(options.csv, functools.partial(measure.write_csv, report))
+    _write(options.plot, functools.partial(measure.plot, report))
     same = report.gradients_identical and report.bit_identical() is not False
     return 0 if same else FOUND_DIFFERENCE
+
+
+def _write(path: Path | None, write: Callable[[Path], None]) -> None:
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    print(f"wrote {path}")

@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import importlib.util
 import io
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -52,8 +53,8 @@ IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 LITE = Normalisation((127.0,) * 3, (128.0,) * 3)
 
 
-def need(module: str) -> ModuleType:
-    """Import ``module``; `InputError` that says what to install."""
+def need(module: str, package: str = "actdma[demo]") -> ModuleType:
+    """Import ``module``; `InputError` that says to install ``package``."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -109,25 +110,26 @@ def _efficientnet_lite0() -> nn.Module:
 
 
 def _torchvision(name: str) -> nn.Module:
-    return need("torchvision.models").get_model(name, weights="DEFAULT")
+    return need("torchvision.models", "torchvision").get_model(name, weights="DEFAULT")
 
 
 def _module(source: str, name: str) -> ModuleType:
     path = Path(source)
     if path.suffix != ".py":
-        with _one_sentence(f"--model {name}: cannot import {source}"):
+        with one_sentence(f"--model {name}: cannot import {source}"):
+            sys.path.insert(0, str(Path.cwd()))  # as for python -m, also when run as a script
             return importlib.import_module(source)
     if not path.is_file():
         raise InputError(f"--model {name}: there is no file {source}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
-    with _one_sentence(f"--model {name}: cannot run {source}"):
+    with one_sentence(f"--model {name}: cannot run {source}"):
         spec.loader.exec_module(module)
     return module
 
 
 def _call(name: str, build: Callable[[], Any]) -> nn.Module:
-    with _one_sentence(f"--model {name}: building it failed"):
+    with one_sentence(f"--model {name}: building it failed"):
         model = build()
     if not isinstance(model, nn.Module):
         raise InputError(f"--model {name} gives a {type(model).__name__}, not a torch.nn.Module")
@@ -135,7 +137,7 @@ def _call(name: str, build: Callable[[], Any]) -> nn.Module:
 
 
 @contextlib.contextmanager
-def _one_sentence(what: str) -> Iterator[None]:
+def one_sentence(what: str) -> Iterator[None]:
     """Any exception of the user's code becomes an `InputError` that begins with ``what``."""
     try:
         yield
@@ -171,7 +173,7 @@ def _in_folder(folder: Path) -> list[Path]:
 def _load(path: Path) -> torch.Tensor:
     """The middle of an image as float32 of shape (224, 224, 3), 0 to 255."""
     image_module, numpy = need("PIL.Image"), need("numpy")
-    with _one_sentence(f"cannot read the image {path}"), image_module.open(path) as image:
+    with one_sentence(f"cannot read the image {path}"), image_module.open(path) as image:
         side = IMAGE_SIZE * 8 // 7  # 256, of which 224 are taken: ImageNet's usual crop
         scale = side / min(image.size)
         size = tuple(max(side, round(s * scale)) for s in image.size)

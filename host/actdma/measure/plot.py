@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..offloading import Report
+from ..offloading import Report, text
 from .inputs import need
 
 _RAW, _STORED, _ZEROS = "#c9d3df", "#1f5f8b", "#d9822b"
@@ -23,8 +22,7 @@ def plot(report: Report, path: str | os.PathLike) -> None:
     _sizes(sizes, report)
     _zeros(zeros, report)
     _total(figure.add_subplot(grid[:, 1]), report)
-    figure.suptitle(_title(report), fontsize=14, x=0.01, ha="left")
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.suptitle(text.title(report), fontsize=14, x=0.01, ha="left")
     figure.savefig(path)
 
 
@@ -62,13 +60,6 @@ def _total(axes: Any, report: Report) -> None:
     axes.set_ylabel("MB in all")
     axes.set_title(f"ratio {totals['ratio']:.2f}\n{totals['zero_fraction']:.0%} zeros", fontsize=11)
     _clean(axes)
-
-
-def _title(report: Report) -> str:
-    options = report.environment.get("options")
-    codecs = ", ".join(sorted({r.codec for r in report.records}))
-    model = f"{options['model']}, batch {options['batch']}, {options['dtype']}: " if options else ""
-    return f"{model}what the backward pass keeps, raw and stored ({codecs})"
 
 
 def _clean(axes: Any) -> None:

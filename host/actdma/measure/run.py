@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from ..api import backend_of, codec_of
-from ..backend import Backend
-from ..frame import FRAME_BYTES
+from ..backend import Backend, descriptors
+from ..frame import FRAME_BYTES, Codec, DType
 from ..offloading import Report, Session, offload
-from .inputs import DEFAULT_MODEL, InputError, load_images, load_model, need
+from .inputs import DEFAULT_MODEL, InputError, load_images, load_model, need, one_sentence
 from .probe import CpuProbe, Watched
 
 DTYPES = ("float32", "bfloat16")
@@ -47,8 +47,10 @@ class Step:
     seed: int
 
     def __post_init__(self) -> None:
+        if not any(p.requires_grad for p in self.model.parameters()):
+            raise InputError("the model has no parameter that requires grad")
         self._state = {name: t.clone() for name, t in self.model.state_dict().items()}
-        with torch.no_grad():
+        with one_sentence("the model's forward pass failed"), torch.no_grad():
             # The classes that the network sees are what it is trained towards here.
             self._labels = _logits(self.model.eval()(self.images)).argmax(1)
         self.model.train()
@@ -74,6 +76,7 @@ def measure(options: Options) -> Report:
     cannot be had.
     """
     codec_of(options.codec)
+    next(descriptors(0, DType.uint8, Codec.RAW, options.frame_bytes))  # ValueError for a bad size
     if options.dtype not in DTYPES:
         raise ValueError(f"unknown dtype {options.dtype!r}; known are {', '.join(DTYPES)}")
     with _open_backend(options) as backend:
@@ -114,7 +117,7 @@ def identical(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
 def _logits(output: Any) -> torch.Tensor:
     if not isinstance(output, torch.Tensor) or output.ndim != 2:
         kind = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-        raise ValueError(f"the model must return a tensor (batch, classes), it returned {kind}")
+        raise InputError(f"the model must return a tensor (batch, classes), it returned {kind}")
     return output
 
 

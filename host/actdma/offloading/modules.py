@@ -23,9 +23,10 @@ class ModuleNames:
 
     def open(self) -> None:
         """Register the hooks."""
-        for name, module in self._model.named_modules() if self._model else ():
-            if isinstance(module, torch.jit.ScriptModule):
-                continue
+        modules = dict(self._model.named_modules()) if self._model is not None else {}
+        if any(map(_compiled, modules.values())):
+            return  # hooks would have them compiled again
+        for name, module in modules.items():
             enter = module.register_forward_pre_hook(self._enter(name or type(module).__name__))
             leave = module.register_forward_hook(self._leave, always_call=True)
             self._hooks += [enter, leave]
@@ -43,3 +44,8 @@ class ModuleNames:
     def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
         if self._stack:  # empty if the session was closed inside of the model
             self._stack.pop()
+
+
+def _compiled(module: nn.Module) -> bool:
+    optimised = type(module).__name__ == "OptimizedModule" or module._compiled_call_impl is not None
+    return optimised or isinstance(module, torch.jit.ScriptModule)

@@ -74,8 +74,13 @@ class Report:
 
     @property
     def modelled(self) -> bool:
-        """Whether cycles are those of a model and not of silicon."""
-        return bool((self.environment["board"] or {}).get("modelled"))
+        """Whether there are cycles, and they are those of a model and not of silicon."""
+        return self.has_cycles and bool(self.environment["board"].get("modelled"))
+
+    @property
+    def has_cycles(self) -> bool:
+        """Whether a fabric has counted its cycles."""
+        return any(r.compress_cycles is not None for r in self.records)
 
     def totals(self) -> dict[str, Any]:
         """Sums over all records; times and cycles are None where no record has them."""

@@ -19,7 +19,8 @@ def through(report: Report) -> str:
     """What the tensors went through, for a sentence."""
     board = report.environment["board"]
     if board:
-        return "the emulated FPGA board" if report.modelled else "the FPGA board"
+        emulated = board.get("kind") == "emulated"
+        return "the emulated FPGA board" if emulated else "the FPGA board"
     backend = report.environment["backend"]
     known = {"native": "the CPU's codec", "reference": "the NumPy reference"}
     return known.get(backend, f"the backend {backend!r}")
@@ -34,7 +35,7 @@ def columns() -> list[str]:
 def rates_are(report: Report) -> str:
     """What the rates in `cells` are; all modelled or all measured."""
     kind = "modelled" if report.modelled else "measured"
-    what = "the fabric alone" if report.environment["board"] else "the codec, wall clock"
+    what = "the fabric alone" if report.has_cycles else f"{through(report)}, wall clock"
     return f"GB/s: 1e9 raw bytes per second of {what}, {kind}"
 
 
@@ -88,7 +89,8 @@ def verdict(report: Report) -> list[tuple[bool, str]]:
     if wrong:
         sentences.append((False, f"{wrong} of {compared} tensors came back with other bits."))
     elif compared:
-        sentences.append((True, f"All {compared} tensors that came back are bit-identical."))
+        came = f"{compared} of {len(report.records)} tensors came back"
+        sentences.append((True, f"{came} for the backward pass, every one bit-identical."))
     if report.gradients_identical is not None:
         verb = "are" if report.gradients_identical else "are NOT"
         sentence = f"The gradients of the run through {through(report)} {verb} bit-identical to "
@@ -113,9 +115,8 @@ def plain(report: Report) -> str:
 
 def _rate(report: Report, record: Record, way: str) -> float | None:
     """GB/s of one record: of the fabric alone where there is one, else by the wall clock."""
-    board = report.environment["board"]
-    if board:
-        return fabric_rate([record], way, board)
+    if report.has_cycles:
+        return fabric_rate([record], way, report.environment["board"])
     seconds = getattr(record, f"{way}_s")
     return record.raw_bytes / seconds / 1e9 if seconds else None
 
