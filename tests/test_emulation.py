@@ -305,3 +305,23 @@ def test_missing_handoff(loopback):
     Path(loopback.bitfile).with_suffix(".hwh").unlink()
     with pytest.raises(FileNotFoundError, match=r"actdma\.hwh is missing"):
         pynq.Overlay(loopback.bitfile)
+
+def test_real_engine_without_the_wires_is_poisoned():
+    """Without its reset wires our compressor glues the frame cut off to the next one."""
+    design = load_design()
+    nets = {name: pins for name, pins in design.nets.items() if name != "compress_engine_reset"}
+    data = np.arange(1 << 18, dtype=np.float32)
+    head = np.frombuffer(descriptor_of(data).pack(), np.uint8)
+    packet = np.concatenate([head, data.view(np.uint8)])
+    design = dataclasses.replace(design, nets=nets)
+    with actdma.emulation.install(timed=False, design=design) as emulation:
+        dma = pynq.Overlay(emulation.bitfile).axi_dma_compress
+        send = pynq.allocate(packet.shape, np.uint8)
+        send[:] = packet
+        dma.sendchannel.transfer(send)
+        assert 0 < emulation.kernels[DMA].sent < packet.size
+        dma.mmio.write(0x30, 0x4)
+        dma.sendchannel.start()
+        dma.recvchannel.start()
+        frame = exchange(dma, packet, frame_bound(data.nbytes))
+    assert Trailer.unpack(frame).status == Status.LENGTH

@@ -23,8 +23,9 @@ struct Beat {
   bool last;
 };
 
-// FIFO depths: shallow ones fit the 32-deep shift registers of a LUT. Block FIFOs hold two blocks, so that
-// one drains while the next fills; a data plane can be as long as its block, a mask plane an eighth.
+// FIFO depths. Shallow ones fit the 32-deep shift registers of a LUT. Block FIFOs hold two blocks,
+// so that one drains while the next fills. A mask plane is at most an eighth of its block: plane
+// FIFOs hold two, and as much data, which lasts while the next block's mask plane passes.
 constexpr int kShallow = 32;
 template <int L>
 constexpr int kBlockBeats = 2048 / L;
@@ -36,7 +37,7 @@ using BeatStream = Stream<Beat<L>, kShallow>;
 template <int L>
 using BlockStream = Stream<Beat<L>, 2 * kBlockBeats<L>>;
 template <int L>
-using MaskStream = Stream<Beat<L>, 2 * kBlockBeats<L> / 8>;
+using PlaneStream = Stream<Beat<L>, kBlockBeats<L> / 4>;
 
 // The only place where an output word of an engine is made: TKEEP is always all ones.
 template <int L>

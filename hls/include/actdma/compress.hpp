@@ -1,7 +1,8 @@
-// The block engine, compressing. Full beats are compacted and packed into planes before the block FIFOs,
-// the raw copy waits beside them, and the mode is chosen when the block has passed:
+// The block engine, compressing. Full beats are compacted and packed into planes before the block
+// FIFOs, the raw copy waits beside them, and the mode is chosen when the block has passed:
 //
-//   raw beats -> compact -> pack -> mask plane, data plane, choice -+-> join -> squeeze -> words of the payload
+//   raw beats -> compact -> pack -> mask plane, data plane, choice -+-> join -> squeeze -> words of
+//   the payload
 //                  '------------- raw copy -------------------------'
 #pragma once
 
@@ -17,8 +18,8 @@ namespace actdma {
 template <int L>
 struct PackedBeat {
   uint32_t w[L];
-  uint64_t mask;   // a bit per element
-  uint8_t bytes;   // of kept elements
+  uint64_t mask;  // a bit per element
+  uint8_t bytes;  // of kept elements
   uint8_t codec;
   uint8_t element;
   bool block_end;
@@ -26,8 +27,7 @@ struct PackedBeat {
 };
 
 template <int L>
-void compact_beats(RawStream<L>& in, BlockStream<L>& copy,
-                   Stream<PackedBeat<L>, kShallow>& out) {
+void compact_beats(RawStream<L>& in, BlockStream<L>& copy, Stream<PackedBeat<L>, kShallow>& out) {
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
     cycle();
@@ -158,7 +158,7 @@ struct Pack {
 };
 
 template <int L>
-void pack(Stream<PackedBeat<L>, kShallow>& in, MaskStream<L>& mask, BlockStream<L>& data,
+void pack(Stream<PackedBeat<L>, kShallow>& in, PlaneStream<L>& mask, BlockStream<L>& data,
           Stream<Choice, 2>& choice) {
   Pack<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
@@ -199,7 +199,9 @@ struct Join {
   bool takes_copy() const { return active && copy_left > 0; }
   bool takes_mask() const { return active && mask_left > 0; }
   // A zvc block's data follows its mask.
-  bool takes_data() const { return active && data_left > 0 && (mode != kModeZvc || mask_left == 0); }
+  bool takes_data() const {
+    return active && data_left > 0 && (mode != kModeZvc || mask_left == 0);
+  }
 
   void step(const Choice& choice, const Beat<L>& copy, const Beat<L>& mask, const Beat<L>& data,
             Span<L>& out, bool& valid) {
@@ -246,7 +248,7 @@ struct Join {
 };
 
 template <int L>
-void join(Stream<Choice, 2>& choice, BlockStream<L>& copy, MaskStream<L>& mask,
+void join(Stream<Choice, 2>& choice, BlockStream<L>& copy, PlaneStream<L>& mask,
           BlockStream<L>& data, Stream<Span<L>, kShallow>& out) {
   Join<L> state;
   while (!state.ended) {

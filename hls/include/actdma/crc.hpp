@@ -1,7 +1,8 @@
-// CRC-32C over beats. The register `r` starts at ~0 and a stored CRC is ~r. One 32-bit word w takes r to
-// A(r ^ w), A being 32 steps of the reflected shift register; so a beat is
+// CRC-32C over beats. The register `r` starts at ~0 and a stored CRC is ~r. One 32-bit word w takes
+// r to A(r ^ w), A being 32 steps of the reflected shift register; so a beat is
 //   r' = A^L(r)  ^  A^L(w[0]) ^ A^(L-1)(w[1]) ^ ... ^ A(w[L-1]):
-// an XOR tree over the data, which pipelines, and a fixed 32x32 matrix on r, which is all that recurs.
+// an XOR tree over the data, which pipelines, and a fixed 32x32 matrix on r, which is all that
+// recurs.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// Simulation of a dataflow region without vendor tools: every process is a coroutine with a clock of
-// its own, every stream a bounded FIFO whose tokens carry the cycle they become visible. A read waits
-// for its token's time, a write for the time its slot was freed, so a process' clock is the cycle a
-// pipeline with II=1 and these FIFO depths would have reached, whatever order the coroutines ran in
-// (a Kahn process network is deterministic). Nothing here is seen by a synthesis tool.
+// Simulation of a dataflow region without vendor tools: every process is a coroutine with a clock
+// of its own, every stream a bounded FIFO whose tokens carry the cycle they become visible. A read
+// waits for its token's time, a write for the time its slot was freed, so a process' clock is the
+// cycle a pipeline with II=1 and these FIFO depths would have reached, whatever order the
+// coroutines ran in (a Kahn process network is deterministic). Nothing here is seen by a synthesis
+// tool.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +45,7 @@ extern "C" void actdma_csim_switch(void** save, void* load);
 
 class Process {
  public:
-  Process(Network& network, const char* name, std::function<void()> body, size_t stack_bytes);
+  Process(Network& network, const char* name, std::function<void()> body);
   ~Process() { std::free(stack_); }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -102,10 +103,8 @@ class Process {
 
 // The process that runs on this thread. The TLS model keeps the access to one instruction in a
 // shared library.
-inline Process*& current() {
-  static thread_local Process* process __attribute__((tls_model("initial-exec"))) = nullptr;
-  return process;
-}
+inline __thread Process* running __attribute__((tls_model("initial-exec"))) = nullptr;
+inline Process* current() { return running; }
 
 // A set of processes, run in turn until none can go on.
 class Network {
@@ -114,8 +113,8 @@ class Network {
   // free-running (ap_ctrl_none) region does. `timed`: streams keep time.
   explicit Network(bool forever, bool timed = true) : forever(forever), timed(timed) {}
 
-  Process* spawn(const char* name, std::function<void()> body, size_t stack_bytes = 64 << 10) {
-    processes_.push_back(std::make_unique<Process>(*this, name, std::move(body), stack_bytes));
+  Process* spawn(const char* name, std::function<void()> body) {
+    processes_.push_back(std::make_unique<Process>(*this, name, std::move(body)));
     return processes_.back().get();
   }
   // Until every process has returned or is blocked.
@@ -186,9 +185,10 @@ __asm__(
 
 inline void Process::trampoline() { entry(current()); }
 
-inline Process::Process(Network& network, const char* name, std::function<void()> body,
-                        size_t stack_bytes)
+inline Process::Process(Network& network, const char* name, std::function<void()> body)
     : network(network), name_(name), body_(std::move(body)) {
+  // A region's FIFOs are locals of its process; what is not touched costs nothing.
+  constexpr size_t stack_bytes = 4 << 20;
   stack_ = static_cast<char*>(std::aligned_alloc(64, stack_bytes));
   if (!stack_) throw std::bad_alloc();
 #if defined(__x86_64__)
@@ -210,14 +210,14 @@ inline Process::Process(Network& network, const char* name, std::function<void()
 }
 
 inline void Process::resume() {
-  Process* outer = current();
-  current() = this;
+  Process* outer = running;
+  running = this;
 #if defined(__x86_64__) || defined(__aarch64__)
   actdma_csim_switch(&scheduler_context_, self_context_);
 #else
   swapcontext(&scheduler_context_, &self_context_);
 #endif
-  current() = outer;
+  running = outer;
 }
 
 inline void Process::leave() {
@@ -237,6 +237,26 @@ inline void fork(const char* name, std::function<void()> call) {
   };
   parent->children_.push_back(parent->network.spawn(name, std::move(body)));
 }
+
+// Run a top as a simulator calls it: one packet in, one packet out, then it returns. Throws
+// std::runtime_error that names every process left waiting.
+inline void run_top(std::function<void()> call) {
+  Network network(false);
+  network.spawn("top", std::move(call));
+  network.run();
+  if (network.finished()) return;
+  std::string message = "deadlock:";
+  for (const std::string& line : network.waiting()) message += "\n  " + line;
+  throw std::runtime_error(message);
+}
+
+// A stream of a top's port, which csim's callers fill beforehand: reading it empty would never end.
+class EmptyPort final : public Waitable {
+ public:
+  explicit EmptyPort(const char* name) : Waitable(name) {}
+  bool can_read() const override { return false; }
+  bool can_write() const override { return false; }
+};
 
 // A bounded stream that keeps time. `DEPTH` is the FIFO's depth in hardware.
 template <class T, int DEPTH>

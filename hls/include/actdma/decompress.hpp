@@ -26,7 +26,8 @@ struct Plan {
   bool last;
 };
 
-// Walks over the blocks. Hostile lengths end in a status; the planes promised by a plan always come.
+// Walks over the blocks. Hostile lengths end in a status; the planes promised by a plan always
+// come.
 template <int L>
 struct Parse {
   enum Phase : uint8_t { kJob, kBlock, kMask, kData, kDrain, kEnd };
@@ -141,8 +142,8 @@ struct Parse {
 
 // Planes need no end token: the plan tells how long they are.
 template <int L>
-void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan, MaskStream<L>& mask,
-           BeatStream<L>& data) {
+void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan, PlaneStream<L>& mask,
+           PlaneStream<L>& data) {
   Parse<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
   while (state.phase != Parse<L>::kEnd) {
@@ -257,7 +258,7 @@ struct Spread {
 };
 
 template <int L>
-void spread(Stream<Plan, 4>& plan, MaskStream<L>& mask, Stream<Move, kShallow>& out,
+void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, Stream<Move, kShallow>& out,
             Stream<Verdict, 2>& verdict) {
   Spread<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
@@ -283,7 +284,7 @@ void spread(Stream<Plan, 4>& plan, MaskStream<L>& mask, Stream<Move, kShallow>& 
 template <int L>
 struct Place {
   uint32_t hold[L] = {};
-  uint32_t pos = 4 * L;    // bytes of `hold` that are used up
+  uint32_t pos = 4 * L;     // bytes of `hold` that are used up
   uint32_t beats_left = 0;  // of the block's data plane
   bool draining = false;    // only where mask and data plane disagreed
   bool ended = false;
@@ -326,7 +327,7 @@ struct Place {
 };
 
 template <int L>
-void place(Stream<Move, kShallow>& moves, BeatStream<L>& data, BeatStream<L>& out) {
+void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& out) {
   Place<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
   while (!state.ended) {

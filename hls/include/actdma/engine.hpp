@@ -1,4 +1,5 @@
-// The two engines: free-running dataflow regions with stream ports only. One packet in, one packet out.
+// The two engines: free-running dataflow regions with stream ports only. One packet in, one packet
+// out.
 #pragma once
 
 #include "compress.hpp"
@@ -17,7 +18,7 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   RawStream<L> raw("raw");
   BlockStream<L> copy("copy");
   Stream<PackedBeat<L>, kShallow> packed("packed");
-  MaskStream<L> mask("mask");
+  PlaneStream<L> mask("mask");
   BlockStream<L> data("data");
   Stream<Choice, 2> choice("choice");
   Stream<Span<L>, kShallow> spans("spans");
@@ -30,7 +31,7 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(join<L>(choice, copy, mask, data, spans));
   ACTDMA_PROCESS(squeeze<L>(spans, payload, verdict));
   ACTDMA_PROCESS(concatenate<L>(head, payload, packet));
-  ACTDMA_PROCESS((finish<L, kCompressor>(packet, tail, verdict, out)));
+  ACTDMA_PROCESS(finish<L, kCompressor>(packet, tail, verdict, out));
   ACTDMA_REGION_END();
 }
 
@@ -39,8 +40,8 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   static_assert(L == 2 || L == 4 || L == 8 || L == 16, "lanes: 64 to 512 bits");
 #pragma HLS DATAFLOW
   Stream<CheckedBeat<L>, kShallow> checked("checked");
-  BeatStream<L> payload("payload"), data("data"), raw("raw");
-  MaskStream<L> mask("mask");
+  BeatStream<L> payload("payload"), raw("raw");
+  PlaneStream<L> mask("mask"), data("data");
   Stream<Job, 2> job("job");
   Stream<Plan, 4> plan("plan");
   Stream<Move, kShallow> moves("moves");
@@ -51,7 +52,7 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(parse<L>(job, payload, plan, mask, data));
   ACTDMA_PROCESS(spread<L>(plan, mask, moves, verdict));
   ACTDMA_PROCESS(place<L>(moves, data, raw));
-  ACTDMA_PROCESS((finish<L, kDecompressor>(raw, tail, verdict, out)));
+  ACTDMA_PROCESS(finish<L, kDecompressor>(raw, tail, verdict, out));
   ACTDMA_REGION_END();
 }
 

@@ -1,5 +1,6 @@
-// The frame format of docs/format.md: the one C++ definition, shared by the engines in fabric, their
-// benches and the CPU's codec. host/actdma/frame.py is its counterpart; a test compares the two.
+// The frame format of docs/format.md: the one C++ definition, shared by the engines in fabric,
+// their benches and the CPU's codec. host/actdma/frame.py is its counterpart; a test compares the
+// two.
 #pragma once
 
 #include <cstdint>
@@ -100,9 +101,9 @@ constexpr uint32_t block_word(Mode mode, uint32_t length) { return mode | length
 constexpr bool block_length_ok(uint32_t codec, uint32_t w0, uint32_t block_words,
                                uint32_t mask_words) {
   return w0 == block_word(kModeRaw, block_words) ||
-         (codec == kCodecZvc && (w0 == block_word(kModeZero, 0) ||
-                                 ((w0 & 0xFFFF) == kModeZvc && (w0 >> 16) > mask_words &&
-                                  (w0 >> 16) < block_words)));
+         (codec == kCodecZvc &&
+          (w0 == block_word(kModeZero, 0) ||
+           ((w0 & 0xFFFF) == kModeZvc && (w0 >> 16) > mask_words && (w0 >> 16) < block_words)));
 }
 
 // What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status.

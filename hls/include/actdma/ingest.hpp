@@ -1,5 +1,5 @@
-// The way in: CRC over what arrives, the descriptor's check, and the drain rule. Only these processes see
-// the AXI input; they read every packet exactly to its TLAST.
+// The way in: CRC over what arrives, the descriptor's check, and the drain rule. Only these
+// processes see the AXI input; they read every packet exactly to its TLAST.
 #pragma once
 
 #include "axis.hpp"
@@ -38,8 +38,9 @@ struct Job {
   bool refused;
 };
 
-// CRC over the input. The compressor's starts anew after the descriptor (it is that of the raw data), the
-// decompressor's runs on (it is that of the frame; the descriptor ends in the residue too).
+// CRC over the input. The compressor's starts anew after the descriptor (it is that of the raw
+// data), the decompressor's runs on (it is that of the frame; the descriptor ends in the residue
+// too).
 template <int L, bool RESTART>
 struct InputCrc {
   uint32_t crc = kCrcInit;
@@ -134,8 +135,8 @@ struct Ingest {
   bool takes() const { return phase == kHeader || phase == kData || phase == kDrain; }
   bool done() const { return phase == kEnd; }
 
-  // One cycle. `in` is looked at only where takes() was true; `head_valid` and `data_valid` say what
-  // is written.
+  // One cycle. `in` is looked at only where takes() was true; `head_valid` and `data_valid` say
+  // what is written.
   void step(const CheckedBeat<L>& in, Beat<L>& head, bool& head_valid, RawBeat<L>& data,
             bool& data_valid) {
     head_valid = data_valid = false;
@@ -228,15 +229,16 @@ void ingest(Stream<CheckedBeat<L>, kShallow>& in, BeatStream<L>& head, RawStream
   tail.write(state.tail);
 }
 
-// Decompressor: checks the descriptor, forwards the payload, holds back the last 64 bytes: the trailer.
+// Decompressor: checks the descriptor, forwards the payload, holds back the last 64 bytes: the
+// trailer.
 template <int L>
 struct IngestFrame {
   enum Phase : uint8_t { kHeader, kPayload, kDrain, kEnd };
   static constexpr uint32_t kHold = kHeaderWords / L;  // beats held back
   Phase phase = kHeader;
   Header<L> header;
-  Header<L> hold;      // the latest 16 words of the packet after the descriptor
-  uint32_t held = 0;   // beats in it
+  Header<L> hold;     // the latest 16 words of the packet after the descriptor
+  uint32_t held = 0;  // beats in it
   Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false};
 
   bool done() const { return phase == kEnd; }

@@ -1,6 +1,6 @@
-// Moves of bytes and words within beats. Each has the form that is synthesised (log-distance stages of
-// selects, no dynamic index) and, for csim's speed, a plain one behind the same name; a test holds the two
-// together.
+// Moves of bytes and words within beats. Each has the form that is synthesised (log-distance stages
+// of selects, no dynamic index) and, for csim's speed, a plain one behind the same name; a test
+// holds the two together.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ void join_beat(const Unit u[kUnits<Unit, L>], uint32_t w[L]) {
   }
 }
 
-// out = the beat that begins `pos` units into the two beats first, second; 0 <= pos <= units of a beat.
+// out = the beat that begins `pos` units into the two beats first, second; 0 <= pos <= units of a
+// beat.
 template <class Unit, int L>
 void funnel_hardware(const uint32_t first[L], const uint32_t second[L], uint32_t pos,
                      uint32_t out[L]) {
@@ -68,8 +69,8 @@ void funnel(const uint32_t first[L], const uint32_t second[L], uint32_t pos, uin
 #endif
 }
 
-// Put the beat `in` after the `fill` units that `hold` begins with; 0 <= fill < units of a beat. `low` is the
-// first beat of the result, `high` the second.
+// Put the beat `in` after the `fill` units that `hold` begins with; 0 <= fill < units of a beat.
+// `low` is the first beat of the result, `high` the second.
 template <class Unit, int L>
 void append_hardware(const uint32_t hold[L], uint32_t fill, const uint32_t in[L], uint32_t low[L],
                      uint32_t high[L]) {

@@ -3,6 +3,7 @@
 //   ACTDMA_PROCESS(call);  one process of the region. Every process works through one frame and
 //                          returns; the region starts it again.
 //   ACTDMA_REGION_END();   last line of a region.
+//   ACTDMA_TOP(call);      the one call of a synthesisable top.
 //   cycle();               first line of a process' pipelined loop: one clock cycle.
 #pragma once
 
@@ -17,6 +18,7 @@ inline void cycle() {}
 }  // namespace actdma
 #define ACTDMA_PROCESS(...) __VA_ARGS__
 #define ACTDMA_REGION_END()
+#define ACTDMA_TOP(...) __VA_ARGS__
 
 #else
 
@@ -29,5 +31,6 @@ inline void cycle() { csim::current()->now++; }
 }  // namespace actdma
 #define ACTDMA_PROCESS(...) ::actdma::csim::fork(#__VA_ARGS__, [&] { __VA_ARGS__; })
 #define ACTDMA_REGION_END() ::actdma::csim::current()->wait_children()
+#define ACTDMA_TOP(...) ::actdma::csim::run_top([&] { __VA_ARGS__; })
 
 #endif

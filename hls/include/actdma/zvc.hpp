@@ -1,6 +1,6 @@
-// Zero-value compression of a beat (cDMA, arXiv 1705.01626): the mask of its elements that have a bit set,
-// and those elements moved to the front. `element` is log2 of the bytes per element, 0 to 2; a beat of L
-// lanes holds 4 L >> element elements.
+// Zero-value compression of a beat (cDMA, arXiv 1705.01626): the mask of its elements that have a
+// bit set, and those elements moved to the front. `element` is log2 of the bytes per element, 0 to
+// 2; a beat of L lanes holds 4 L >> element elements.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ void move_distances(uint64_t keep, uint32_t distance[4 * L]) {
   }
 }
 
-// One stage of the compaction network: what has bit k in its distance moves by 2^k. Kept bytes never
-// collide: their order stays, and distances grow by what lies between them.
+// One stage of the compaction network: what has bit k in its distance moves by 2^k. Kept bytes
+// never collide: their order stays, and distances grow by what lies between them.
 template <class T, int N>
 void move_stage(int k, const uint32_t distance[N], T u[N]) {
   for (int i = 0; i < N; i++) {
@@ -128,8 +128,9 @@ uint64_t compact(const uint32_t w[L], uint32_t element, uint32_t out[L]) {
 #endif
 }
 
-// The inverse: `in` begins with the kept elements; they go where the mask has ones, zeros elsewhere. The
-// distances run through the compaction network, the data then back through the same switches.
+// The inverse: `in` begins with the kept elements; they go where the mask has ones, zeros
+// elsewhere. The distances run through the compaction network, the data then back through the same
+// switches.
 template <int L>
 void scatter_hardware(const uint32_t in[L], uint64_t mask, uint32_t element, uint32_t out[L]) {
   constexpr int N = 4 * L;

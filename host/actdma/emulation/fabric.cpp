@@ -1,5 +1,5 @@
-// The HLS engines as the fabric of the emulated board: the same templates that are synthesised, run by
-// csim's coroutines between a source and a sink that stand for the AXI DMA's stream side.
+// The HLS engines as the fabric of the emulated board: the same templates that are synthesised, run
+// by csim's coroutines between a source and a sink that stand for the AXI DMA's stream side.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -19,8 +19,6 @@ using actdma::AxiStream;
 using actdma::csim::Network;
 using actdma::csim::Process;
 
-constexpr size_t kRegionStack = 4 << 20;  // holds the region's FIFOs
-
 // One armed transfer, from the host's side.
 struct Transfer final : actdma::csim::Waitable {
   using Waitable::Waitable;
@@ -28,6 +26,7 @@ struct Transfer final : actdma::csim::Waitable {
   size_t size = 0;
   size_t moved = 0;
   bool armed = false;
+  uint64_t number = 0;  // changes when another packet is armed or this one dropped
 
   bool can_read() const override { return armed; }
   bool can_write() const override { return true; }
@@ -36,6 +35,11 @@ struct Transfer final : actdma::csim::Waitable {
     size = count;
     moved = 0;
     armed = true;
+    ++number;
+  }
+  void drop() {
+    armed = false;
+    ++number;
   }
 };
 
@@ -61,15 +65,12 @@ struct LaneModel final : Model {
 
   LaneModel(bool compress, bool timed) : Model(timed) {
     source = network.spawn("MM2S channel", [this] { feed(); });
-    network.spawn(
-        "region",
-        [this, compress] {
-          if (compress)
-            actdma::compress_engine<L>(in, out);
-          else
-            actdma::decompress_engine<L>(in, out);
-        },
-        kRegionStack);
+    network.spawn("engine", [this, compress] {
+      if (compress)
+        actdma::compress_engine<L>(in, out);
+      else
+        actdma::decompress_engine<L>(in, out);
+    });
     network.spawn("S2MM channel", [this] { drain(); });
   }
 
@@ -79,16 +80,17 @@ struct LaneModel final : Model {
     for (;;) {
       if (!mm2s.armed) self->wait(mm2s, true);
       starts.push_back(self->now);
-      while (mm2s.moved < mm2s.size) {
+      const uint64_t number = mm2s.number;
+      while (mm2s.number == number && mm2s.moved < mm2s.size) {
         actdma::cycle();
         AxiBeat<L> beat;
         std::memcpy(beat.w, mm2s.data + mm2s.moved, 4 * L);
         beat.keep = true;
         beat.last = mm2s.moved + 4 * L == mm2s.size;
         in.write(beat);
-        mm2s.moved += 4 * L;
+        if (mm2s.number == number) mm2s.moved += 4 * L;
       }
-      mm2s.armed = false;
+      if (mm2s.number == number) mm2s.armed = false;
     }
   }
   void drain() {
@@ -97,6 +99,7 @@ struct LaneModel final : Model {
       if (!s2mm.armed) self->wait(s2mm, true);
       actdma::cycle();
       const AxiBeat<L> beat = out.read();
+      while (!s2mm.armed) self->wait(s2mm, true);  // dropped while it waited
       const bool keep = beat.keep && !zero_keep;
       if (keep && s2mm.moved + 4 * L > s2mm.size) {
         overrun = true;
@@ -150,8 +153,8 @@ class Engine {
     const py::buffer_info info = request(buffer, false);
     const size_t size = size_t(info.size * info.itemsize);
     if (size == 0 || size % (4 * lanes_))
-      throw py::value_error("packet of " + std::to_string(size) + " bytes, allowed are multiples of " +
-                            std::to_string(4 * lanes_));
+      throw py::value_error("packet of " + std::to_string(size) +
+                            " bytes, allowed are multiples of " + std::to_string(4 * lanes_));
     sent_from_ = buffer;
     model_->source->now = model_->network.now();
     model_->mm2s.arm(info.ptr, size);
@@ -162,6 +165,11 @@ class Engine {
     received_into_ = buffer;
     model_->overrun = false;
     model_->s2mm.arm(info.ptr, size_t(info.size * info.itemsize));
+  }
+  void drop() {
+    model_->mm2s.drop();
+    model_->s2mm.drop();
+    sent_from_ = received_into_ = py::none();
   }
   void run() {
     {
@@ -210,6 +218,7 @@ PYBIND11_MODULE(_fabric, m) {
       .def(py::init<std::string, int, bool>(), py::arg("kind"), py::arg("lanes") = 4,
            py::arg("timed") = true)
       .def("reset", &Engine::reset, "What ap_rst_n does: forgets everything under way.")
+      .def("drop", &Engine::drop, "Disarm both channels: the DMA was reset, the engine was not.")
       .def("send", &Engine::send, py::arg("data"), "Arm one packet; TLAST at its end.")
       .def("receive", &Engine::receive, py::arg("data"), "Arm a writable buffer for one packet.")
       .def("run", &Engine::run, "Run until nothing can move.")
@@ -221,7 +230,6 @@ PYBIND11_MODULE(_fabric, m) {
       .def_property_readonly("received", [](const Engine& e) { return e.model().s2mm.moved; })
       .def_property_readonly("overrun", [](const Engine& e) { return e.model().overrun; })
       .def_property_readonly("cycles", [](const Engine& e) { return e.model().cycles; })
-      .def_property_readonly("waiting",
-                             [](const Engine& e) { return e.model().network.waiting(); })
+      .def_property_readonly("waiting", [](const Engine& e) { return e.model().network.waiting(); })
       .def_property("fault", &Engine::fault, &Engine::set_fault);
 }

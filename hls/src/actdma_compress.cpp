@@ -1,0 +1,8 @@
+#include "tops.hpp"
+
+void actdma_compress(Port& in, Port& out) {
+#pragma HLS INTERFACE mode = axis port = in
+#pragma HLS INTERFACE mode = axis port = out
+#pragma HLS INTERFACE mode = ap_ctrl_none port = return
+  ACTDMA_TOP(actdma::compress_top<ACTDMA_LANES>(in, out));
+}

@@ -1,0 +1,271 @@
+// Bench of both engines at every width: lengths x densities x element sizes x idle patterns x
+// back-pressure patterns, frames back to back, early and late TLAST, hostile descriptors, cycle
+// counts.
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "actdma/engine.hpp"
+#include "golden.hpp"
+
+using actdma::AxiBeat;
+using actdma::AxiStream;
+using golden::Bytes;
+
+// Cycles of pause before a beat.
+using Pattern = std::function<int(int)>;
+struct Named {
+  const char* name;
+  Pattern pause;
+};
+static const Named kPatterns[] = {
+    {"always", [](int) { return 0; }},
+    {"every other", [](int) { return 1; }},
+    {"bursts", [](int i) { return i % 37 == 0 ? 23 : 0; }},
+    {"irregular", [](int i) { return (i * 2654435761u >> 28) % 3; }},
+};
+
+struct Result {
+  std::vector<Bytes> packets;
+  uint64_t cycles;
+};
+
+// Runs `packets` through the engine back to back until everything is still. Fails on a stuck
+// process, data left in a stream, TKEEP not all ones, or other than one answer for a packet.
+template <int L>
+Result run(bool compress, const std::vector<Bytes>& packets, const Pattern& idle,
+           const Pattern& pressure, const std::string& where) {
+  AxiStream<L> in("AXI input"), out("AXI output");
+  actdma::csim::Network network(true);
+  Result result = {{}, 0};
+  bool sent = false;
+  network.spawn("source", [&] {
+    int beats = 0;
+    for (const Bytes& packet : packets)
+      for (size_t i = 0; i < packet.size(); i += 4 * L) {
+        AxiBeat<L> beat;
+        for (int k = 0; k < L; k++) beat.w[k] = golden::get32(packet, i + 4 * k);
+        beat.keep = true;
+        beat.last = i + 4 * L == packet.size();
+        actdma::csim::current()->now += 1 + idle(beats++);
+        in.write(beat);
+      }
+    sent = true;
+  });
+  network.spawn("engine", [&] {
+    if (compress)
+      actdma::compress_engine<L>(in, out);
+    else
+      actdma::decompress_engine<L>(in, out);
+  });
+  network.spawn("sink", [&] {
+    Bytes packet;
+    for (int beats = 0;;) {
+      actdma::csim::current()->now += 1 + pressure(beats++);
+      const AxiBeat<L> beat = out.read();
+      golden::check(beat.keep, "TKEEP is not all ones", where.c_str());
+      for (int k = 0; k < L; k++) golden::put32(packet, beat.w[k]);
+      if (!beat.last) continue;
+      result.packets.push_back(packet);
+      result.cycles = actdma::csim::current()->now;
+      packet.clear();
+    }
+  });
+  network.run();
+  for (const std::string& line : network.waiting()) {
+    const bool idle_wait = line.find("waits for data on") != std::string::npos;
+    golden::check(idle_wait, line.c_str(), where.c_str());
+  }
+  golden::check(sent && in.empty() && out.empty(), "data left in a stream", where.c_str());
+  golden::check(result.packets.size() == packets.size(), "not one answer for each packet",
+                where.c_str());
+  return result;
+}
+
+template <int L>
+int lossless() {
+  int cases = 0;
+  const uint32_t sizes[] = {1, 4, 63, 64, 65, 1000, 8191, 8192, 8193, 16384, 24640};
+  for (const Named& idle : kPatterns)
+    for (const Named& pressure : kPatterns)
+      for (uint32_t element : {1u, 2u, 4u, 8u})
+        for (double density : {0.0, 0.05, 0.5, 0.95, 1.0}) {
+          const std::string where =
+              std::to_string(L) + " lanes, idle " + idle.name + ", back-pressure " + pressure.name +
+              ", element " + std::to_string(element) + ", density " + std::to_string(density);
+          std::vector<Bytes> requests, frames, answers;
+          for (uint32_t size : sizes)
+            for (uint32_t codec : {actdma::kCodecZvc, actdma::kCodecRaw}) {
+              const Bytes raw = golden::random_raw(size, element, density, size);
+              const Bytes head = golden::descriptor(codec, element, size, size);
+              requests.push_back(golden::request(head, raw));
+              frames.push_back(golden::frame(head, raw));
+              answers.push_back(golden::answer(head, raw));
+              cases++;
+            }
+          golden::check(run<L>(true, requests, idle.pause, pressure.pause, where).packets == frames,
+                        "frame differs", where.c_str());
+          golden::check(run<L>(false, frames, idle.pause, pressure.pause, where).packets == answers,
+                        "answer differs", where.c_str());
+        }
+  return cases;
+}
+
+// Every element size and density at 1 MiB: beats of raw data per cycle.
+template <int L>
+int rates() {
+  int cases = 0;
+  const uint32_t size = 1 << 20;
+  const Pattern& none = kPatterns[0].pause;
+  for (uint32_t element : {1u, 2u, 4u})
+    for (double density : {0.0, 0.1, 0.5, 0.9, 1.0}) {
+      const std::string where = std::to_string(L) + " lanes, element " + std::to_string(element) +
+                                ", density " + std::to_string(density);
+      const Bytes raw = golden::random_raw(size, element, density, 1);
+      const Bytes head = golden::descriptor(actdma::kCodecZvc, element, 0, size);
+      const Result there = run<L>(true, {golden::request(head, raw)}, none, none, where);
+      const Result back = run<L>(false, there.packets, none, none, where);
+      const double beats = size / (4.0 * L);
+      std::printf("  %s: %.3f beats/cycle compressing, %.3f decompressing (modelled)\n",
+                  where.c_str(), beats / there.cycles, beats / back.cycles);
+      golden::check(beats / there.cycles >= 0.95 && beats / back.cycles >= 0.95,
+                    "below 0.95 beats per cycle", where.c_str());
+      cases++;
+    }
+  return cases;
+}
+
+static uint32_t status(const Bytes& answer) { return golden::get32(answer, answer.size() - 60); }
+
+static Bytes reseal(Bytes descriptor) {
+  descriptor.resize(60);
+  golden::put32(descriptor, golden::crc(descriptor));
+  return descriptor;
+}
+
+struct Hostile {
+  const char* name;
+  Bytes packet;
+  uint32_t expected;
+};
+
+static std::vector<Hostile> hostile_requests() {
+  const Bytes raw = golden::random_raw(9000, 4, 0.5, 7);
+  const Bytes head = golden::descriptor(actdma::kCodecZvc, 4, 5, 9000);
+  auto with = [&](int at, uint8_t value) {
+    Bytes d = head;
+    d[at] = value;
+    return golden::request(reseal(d), raw);
+  };
+  Bytes damaged = golden::request(head, raw), early = damaged, late = damaged, only = head;
+  damaged[20] ^= 1;
+  early.resize(early.size() - 64);
+  late.resize(late.size() + 64);
+  return {{"magic", with(0, 'X'), actdma::kBadMagic},
+          {"descriptor CRC", damaged, actdma::kBadDescriptorCrc},
+          {"version", with(4, 2), actdma::kBadVersion},
+          {"operation", with(5, 9), actdma::kBadOperation},
+          {"codec", with(6, 31), actdma::kBadCodec},
+          {"codec above 31", with(6, 33), actdma::kBadCodec},
+          {"element", with(7, 3), actdma::kBadElement},
+          {"flag", with(12, 3), actdma::kBadReserved},
+          {"parameter", with(24, 1), actdma::kBadReserved},
+          {"raw bytes", with(19, 0xFF), actdma::kBadRawBytes},
+          {"raw bytes, high word", with(20, 1), actdma::kBadRawBytes},
+          {"early TLAST", early, actdma::kBadLength},
+          {"late TLAST", late, actdma::kBadLength},
+          {"descriptor alone", only, actdma::kBadLength}};
+}
+
+static std::vector<Hostile> hostile_frames() {
+  const Bytes head = golden::descriptor(actdma::kCodecZvc, 4, 5, 9000);
+  const Bytes frame = golden::frame(head, golden::random_raw(9000, 4, 0.5, 7));
+  std::vector<Hostile> list;
+  for (Hostile& h : hostile_requests())
+    if (h.expected < actdma::kBadBlock) list.push_back(h);
+  auto damaged = [&](size_t at) {
+    Bytes f = frame;
+    f[at] ^= 1;
+    return f;
+  };
+  Bytes early = frame, late = frame, only = head;
+  early.resize(early.size() - 64);
+  late.insert(late.end(), 64, 0);
+  list.push_back({"block mode", damaged(64), actdma::kBadBlock});
+  list.push_back({"mask", damaged(64 + 5), actdma::kBadBlock});
+  list.push_back({"data", damaged(64 + 4 + 256 + 100), actdma::kBadFrameCrc});
+  list.push_back({"trailer", damaged(frame.size() - 64), actdma::kBadTrailer});
+  list.push_back({"frame CRC", damaged(frame.size() - 1), actdma::kBadFrameCrc});
+  list.push_back({"early TLAST", early, actdma::kBadLength});
+  list.push_back({"late TLAST", late, actdma::kBadLength});
+  list.push_back({"descriptor alone", only, actdma::kBadLength});
+  return list;
+}
+
+// Hostile packets, each between two good ones, which must not notice.
+template <int L>
+int hostile() {
+  int cases = 0;
+  const Bytes head = golden::descriptor(actdma::kCodecZvc, 2, 1, 10000);
+  const Bytes raw = golden::random_raw(10000, 2, 0.3, 3);
+  const Bytes request = golden::request(head, raw), frame = golden::frame(head, raw);
+  const Pattern& none = kPatterns[0].pause;
+  for (bool compress : {true, false})
+    for (const Hostile& h : compress ? hostile_requests() : hostile_frames()) {
+      const std::string where =
+          std::to_string(L) + " lanes, " + (compress ? "request: " : "frame: ") + h.name;
+      const Bytes& good = compress ? request : frame;
+      const auto answers = run<L>(compress, {good, h.packet, good}, none, none, where).packets;
+      const Bytes expected = compress ? frame : golden::answer(head, raw);
+      golden::check(answers[0] == expected && answers[2] == expected, "a good packet suffered",
+                    where.c_str());
+      golden::check(status(answers[1]) == h.expected,
+                    ("status " + std::to_string(status(answers[1]))).c_str(), where.c_str());
+      golden::check(h.expected > actdma::kBadRawBytes || answers[1].size() == 64,
+                    "a refused descriptor is answered by more than a trailer", where.c_str());
+      cases++;
+    }
+  // A packet shorter than a descriptor exists only where a beat is.
+  if (L < 16) {
+    const Bytes stub(head.begin(), head.begin() + 4 * L);
+    for (bool compress : {true, false}) {
+      const auto answers = run<L>(compress, {stub}, none, none, "stub").packets;
+      golden::check(status(answers[0]) == actdma::kBadLength, "stub", "a lone beat");
+      cases++;
+    }
+  }
+  return cases;
+}
+
+template <int L>
+int identify() {
+  const Bytes request = golden::descriptor(0, 0, 77, 0, actdma::kIdentify);
+  Bytes clean = request;
+  clean[12] = 0;
+  for (bool compress : {true, false}) {
+    const auto answers =
+        run<L>(compress, {reseal(clean)}, kPatterns[0].pause, kPatterns[0].pause, "identify");
+    const Bytes& answer = answers.packets[0];
+    const uint32_t kind = compress ? actdma::kCompressor : actdma::kDecompressor;
+    golden::check(answer.size() == 64 && status(answer) == actdma::kGood &&
+                      golden::get32(answer, 8) == 77 &&
+                      golden::get32(answer, 36) == (actdma::kVersion | kind << 8 | L << 16) &&
+                      golden::get32(answer, 40) == actdma::kCodecsBuiltIn,
+                  "identity", "identify");
+  }
+  return 2;
+}
+
+template <int L>
+void all() {
+  const int cases = identify<L>() + hostile<L>() + rates<L>() + lossless<L>();
+  std::printf("engines, %d lanes: %d cases passed\n", L, cases);
+}
+
+int main() {
+  all<2>();
+  all<4>();
+  all<8>();
+  all<16>();
+  return 0;
+}
