@@ -25,8 +25,8 @@ def codec_of(name: str) -> Codec:
 def backend_of(backend: str | Backend) -> Backend:
     """The backend called ``backend``, or itself if it is one.
 
-    "native" is the CPU's codec, "board" the process's shared board (`actdma.open_board` with "auto"),
-    "reference" the NumPy golden model.
+    "native" is the CPU's codec, "board" the process's shared board (`actdma.open_board` with
+    "auto"), "reference" the NumPy golden model.
     """
     if not isinstance(backend, str):
         if isinstance(backend, Backend):

@@ -1,4 +1,4 @@
-"""NumPy arrays and PyTorch tensors as flat bytes, and back. PyTorch is imported only for tensors."""
+"""NumPy arrays and PyTorch tensors as flat bytes, and back. Only tensors import PyTorch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def numpy_dtype_code(dtype: np.dtype) -> DType:
 
 
 def numpy_dtype(dtype: DType) -> np.dtype:
-    """The NumPy dtype; types NumPy lacks (bfloat16, float8) come as unsigned integers of their size."""
+    """The NumPy dtype; what NumPy lacks (bfloat16, float8) comes as unsigned integers."""
     try:
         return np.dtype(dtype.name)
     except TypeError:

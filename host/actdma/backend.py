@@ -63,8 +63,11 @@ def descriptors(
 def packets_into(
     frame: Frame, out: np.ndarray
 ) -> Iterator[tuple[Descriptor, np.ndarray, np.ndarray]]:
-    """(descriptor, packet, its part of ``out``) of every frame, checked to fit together and to fill
-    ``out`` exactly, so that a frame from outside can neither over- nor underfill it."""
+    """(descriptor, packet, its part of ``out``) of every frame.
+
+    Checked to fit together and to fill ``out`` exactly: a frame from outside can neither over- nor
+    underfill it.
+    """
     position, first = 0, None
     for number, packet in enumerate(frame.packets()):
         descriptor = Descriptor.unpack(packet)
@@ -87,6 +90,7 @@ class ReferenceBackend:
     def compress(
         self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
     ) -> Frame:
+        """See `Backend.compress`."""
         packets, offsets, start = [], [0], 0
         for descriptor in descriptors(data.size, dtype, codec, frame_bytes):
             stop = start + descriptor.raw_bytes
@@ -96,5 +100,6 @@ class ReferenceBackend:
         return Frame(np.concatenate(packets), tuple(offsets), data.size, dtype, codec)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
+        """See `Backend.decompress`."""
         for _, packet, part in packets_into(frame, out):
             part[:] = reference.decode_frame(packet)[1]

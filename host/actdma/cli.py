@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .frame import FRAME_BYTES, FrameError
+from .frame import FRAME_BYTES
 from .version import VERSION
 
 USAGE_ERROR = 2
@@ -133,8 +133,6 @@ def _measure(options: argparse.Namespace) -> int:
         for module in ("matplotlib", "rich", "tqdm"):
             measure.need(module)  # now, not after the run
         report = measure.measure(measure.Options(**fields))
-    except FrameError:
-        raise  # no mistake of the user's
     except (measure.InputError, ImportError, ValueError) as error:
         raise UsageError(str(error)) from error
     measure.show(report)

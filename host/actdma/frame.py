@@ -29,11 +29,15 @@ _TRAILER = struct.Struct("<IIIIQQIII4II")
 
 
 class Operation(enum.IntEnum):
+    """What an engine is asked to do."""
+
     IDENTIFY = 0
     TRANSFER = 1
 
 
 class Codec(enum.IntEnum):
+    """How a frame may store its blocks."""
+
     RAW = 0
     ZVC = 1
 
@@ -53,11 +57,15 @@ ALLOWED_MODES = {
 
 
 class Engine(enum.IntEnum):
+    """Which engine answered an identify request."""
+
     COMPRESSOR = 1
     DECOMPRESSOR = 2
 
 
 class Status(enum.IntEnum):
+    """What is wrong with a packet; the lowest that holds is reported."""
+
     GOOD = 0
     MAGIC = 1
     DESCRIPTOR_CRC = 2
@@ -94,7 +102,7 @@ _REASONS = {
 class FrameError(ValueError):
     """A frame was refused; ``status`` says why (docs/format.md, Status)."""
 
-    def __init__(self, status: int, detail: str = ""):
+    def __init__(self, status: int, detail: str = "") -> None:
         try:
             self.status: int = Status(status)
             reason = _REASONS.get(self.status, self.status.name)
@@ -128,6 +136,7 @@ class DType(enum.IntEnum):
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one item."""
         return _ITEMSIZE[self]
 
     @property
@@ -166,6 +175,8 @@ def answer_bytes(raw_bytes: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Descriptor:
+    """The first 64 bytes of every packet to an engine and of every frame."""
+
     codec: int = Codec.ZVC
     element_bytes: int = 4
     raw_bytes: int = 0
@@ -176,6 +187,7 @@ class Descriptor:
 
     @classmethod
     def identify(cls, sequence: int = 0) -> Descriptor:
+        """The request that an engine answers with its version, kind, lanes and codecs."""
         return cls(
             codec=0, element_bytes=0, sequence=sequence, last=False, operation=Operation.IDENTIFY
         )
@@ -240,6 +252,8 @@ class Descriptor:
 
 @dataclasses.dataclass(frozen=True)
 class Trailer:
+    """The last 64 bytes of every packet from an engine and of every frame."""
+
     status: int = Status.GOOD
     sequence: int = 0
     descriptor_crc: int = 0
@@ -251,7 +265,7 @@ class Trailer:
     frame_crc: int = 0
 
     def pack(self, crc_before: int = 0) -> bytes:
-        """The 64 bytes of the trailer; ``crc_before`` is the CRC of the packet's bytes before it."""
+        """The 64 bytes of the trailer; ``crc_before``: the CRC of the packet so far."""
         body = _TRAILER.pack(
             TRAILER_MAGIC,
             self.status,
@@ -279,14 +293,17 @@ class Trailer:
 
     @property
     def version(self) -> int:
+        """Format version, in the answer to identify."""
         return self.identity & 0xFF
 
     @property
     def engine(self) -> int:
+        """`Engine`, in the answer to identify."""
         return self.identity >> 8 & 0xFF
 
     @property
     def lanes(self) -> int:
+        """32-bit lanes per beat, in the answer to identify."""
         return self.identity >> 16
 
 
@@ -294,7 +311,7 @@ class Trailer:
 class Frame:
     """A compressed tensor: one or more frames of docs/format.md, one after the other.
 
-    ``data`` is a 1-D uint8 array, ``offsets`` the start of every frame in it and the end of the last,
+    ``data`` is a 1-D uint8 array, ``offsets`` the start of every frame in it and the last's end,
     ``cycles`` the fabric's clock cycles that compressing took (None where no fabric was used),
     ``layout`` what `actdma.arrays` needs to rebuild the caller's array (None: a flat array).
     """
@@ -309,6 +326,7 @@ class Frame:
 
     @property
     def nbytes(self) -> int:
+        """Compressed bytes, descriptors and trailers included."""
         return self.data.nbytes
 
     @property
@@ -326,8 +344,11 @@ class Frame:
 
     @classmethod
     def parse(cls, data: bytes | bytearray | memoryview | np.ndarray) -> Frame:
-        """The `Frame` whose bytes are ``data``. Walks descriptors and block lengths only: a backend
-        checks the rest when it decodes. `FrameError` if the frames do not end where the data ends."""
+        """The `Frame` whose bytes are ``data``.
+
+        Walks descriptors and block lengths only: a backend checks the rest when it decodes.
+        `FrameError` if the frames do not end where the data ends.
+        """
         array = np.frombuffer(data, np.uint8)
         offsets = [0]
         raw_nbytes, first = 0, None
@@ -348,7 +369,7 @@ class Frame:
 
 
 def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> None:
-    """`FrameError` unless ``descriptor`` is that of frame ``number`` of the tensor begun by ``first``."""
+    """`FrameError` unless this is frame ``number`` of the tensor begun by ``first``."""
     if descriptor.operation != Operation.TRANSFER:
         raise FrameError(Status.OPERATION, "an identify request holds no data")
     if descriptor.sequence != number:

@@ -1,1 +1,1 @@
-"""The codecs: per codec its parameters and a NumPy reference, the golden model of native and fabric."""
+"""The codecs: per codec its parameters and a NumPy reference, the golden model of the others."""

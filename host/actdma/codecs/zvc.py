@@ -1,4 +1,4 @@
-"""Zero-value compression (cDMA, arXiv 1705.01626, section V): mask bit per element, packed non-zeros."""
+"""Zero-value compression (cDMA, arXiv 1705.01626): a mask bit per element, packed non-zeros."""
 
 from __future__ import annotations
 

@@ -1,0 +1,66 @@
+# make demo    set everything up and measure a real network on the emulated board
+# make test    set everything up and pass the tests
+# make help    the rest
+PYTHON ?= python3
+VENV ?= .venv
+# PyTorch is installed first, so that you can choose its build: any release from 2.4 on will do, the CPU's
+# is enough. To take wheels from an index of your choice, set PIP_EXTRA_INDEX_URL or PIP_INDEX_URL.
+TORCH ?= torch==2.13.0
+ARGS ?=
+PYTEST ?= -m pytest -q
+
+BIN := $(VENV)/bin
+SOURCES := $(shell find host hls/include -name '*.[ch]pp' 2>/dev/null)
+
+.PHONY: demo test test-fast lint format csim bench clean help
+demo: $(VENV)/built
+	$(BIN)/actdma measure $(ARGS)
+
+test: $(VENV)/tested lint
+	$(BIN)/python $(PYTEST)
+
+test-fast: $(VENV)/tested
+	$(BIN)/python $(PYTEST) -m "not slow"
+
+lint: $(VENV)/tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	git ls-files '*.hpp' '*.cpp' '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
+
+format: $(VENV)/tested
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	git ls-files '*.hpp' '*.cpp' '*.h' | xargs $(BIN)/clang-format -i
+
+csim: $(VENV)/built
+	$(MAKE) -C hls csim PYTHON=$(abspath $(BIN))/python
+
+bench: $(VENV)/built
+	$(BIN)/python benchmarks/native_zvc.py
+	$(BIN)/python benchmarks/emulated_board.py
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+
+# The extensions are compiled in parallel, and again when a C++ source changes.
+$(VENV)/built: $(BIN)/python setup.py pyproject.toml $(SOURCES)
+	$(BIN)/python -m pip install -q "$(TORCH)"
+	ACTDMA_BUILD_JOBS=$$(nproc) $(BIN)/python -m pip install -q -e ".[demo]"
+	@touch $@
+
+$(VENV)/tested: $(VENV)/built
+	ACTDMA_BUILD_JOBS=$$(nproc) $(BIN)/python -m pip install -q -e ".[test]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist results host/*.egg-info hls/build
+	find host -name '*.so' -delete
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+	@echo 'make test-fast   the tests that take seconds'
+	@echo 'make lint        ruff and clang-format; make format mends'
+	@echo 'make csim        the HLS benches, without vendor tools'
+	@echo 'make bench       the tables of docs/performance.md'
+	@echo 'make -C hls ip BOARD=kv260   the IP cores, where Vitis is installed'
