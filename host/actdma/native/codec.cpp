@@ -100,6 +100,8 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
                      size_t raw_bytes, bool past_caches, Stream& stream) {
   alignas(64) uint8_t buffer[kBlockBytes];
   const uint8_t* const end = in + bytes;
+  past_caches =
+      past_caches && kernels.stream && reinterpret_cast<uintptr_t>(out) % kStreamAlign == 0;
   while (raw_bytes) {
     const size_t taken = std::min(raw_bytes, kBlockBytes);
     const size_t block_bytes = padded(taken);
@@ -120,6 +122,7 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
     out += taken;
     raw_bytes -= taken;
   }
+  if (past_caches) kernels.stream_end();
   return kGood;
 }
 

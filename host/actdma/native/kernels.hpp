@@ -14,6 +14,7 @@ namespace actdma::native {
 constexpr size_t kChunkBytes = 64;
 // What a function may read or write past the end of a data plane: one vector.
 constexpr size_t kVectorSlack = 64;
+constexpr size_t kStreamAlign = 16;
 
 struct Kernels {
   const char* name;
@@ -25,8 +26,10 @@ struct Kernels {
   void (*expand[3])(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw);
   // Number of bits set in `words` 32-bit words.
   uint32_t (*count_bits)(const uint8_t* mask, size_t words);
-  // Copies past the caches where the instruction set can and `to` is aligned to 16 bytes.
+  // Copies to memory past the caches; `to` and `bytes` are multiples of kStreamAlign. The second
+  // makes such copies visible to others, in order. Null where the set has nothing of the kind.
   void (*stream)(uint8_t* to, const uint8_t* from, size_t bytes);
+  void (*stream_end)();
   // CRC-32C of `bytes` bytes, continuing `crc` (0 at the start).
   uint32_t (*crc32c)(uint32_t crc, const uint8_t* data, size_t bytes);
 };

@@ -6,7 +6,7 @@
 
 #include "bits.hpp"
 
-#define ACTDMA_AVX2 __attribute__((target("avx2,pclmul,sse4.2,popcnt")))
+#define ACTDMA_AVX2 __attribute__((target("avx2,pclmul,sse4.2,popcnt,prfchw")))
 
 namespace actdma::native {
 namespace {
@@ -73,6 +73,8 @@ ACTDMA_AVX2 inline uint64_t nonzero(const uint8_t* chunk) {
 template <int kLog2>
 ACTDMA_AVX2 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data) {
   for (size_t i = 0; i < chunks; i++, raw += kChunkBytes, mask += 8 >> kLog2) {
+    ACTDMA_PREFETCH_READ(raw);
+    ACTDMA_PREFETCH_WRITE(data);
     const uint64_t set = nonzero<kLog2>(raw);
     if constexpr (kLog2 == 0) store<uint64_t>(mask, set);
     if constexpr (kLog2 == 1) store<uint32_t>(mask, static_cast<uint32_t>(set));
@@ -91,6 +93,7 @@ template <int kLog2>
 ACTDMA_AVX2 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw) {
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2, mask++) {
+    ACTDMA_PREFETCH_READ(data);
     shuffle<kLog2>(kTables.expand[*mask], data, raw);
     data += static_cast<size_t>(__builtin_popcount(*mask)) << kLog2;
   }
@@ -105,14 +108,12 @@ ACTDMA_AVX2 uint32_t count_bits(const uint8_t* mask, size_t words) {
 }
 
 ACTDMA_AVX2 void stream(uint8_t* to, const uint8_t* from, size_t bytes) {
-  if (reinterpret_cast<uintptr_t>(to) % 16) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
   for (size_t i = 0; i < bytes; i += 16) {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), load16(from + i));
   }
 }
+
+ACTDMA_AVX2 void stream_end() { _mm_sfence(); }
 
 // `v` moved on by as many bits as `factors` say, plus `next`.
 ACTDMA_AVX2 inline __m128i fold(__m128i v, __m128i factors, __m128i next) {
@@ -161,6 +162,7 @@ const Kernels* avx2_kernels() {
                                 {expand<0>, expand<1>, expand<2>},
                                 count_bits,
                                 stream,
+                                stream_end,
                                 crc32c};
   const bool there = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("pclmul") &&
                      __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");

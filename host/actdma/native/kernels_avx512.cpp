@@ -9,7 +9,7 @@
 #include "bits.hpp"
 
 #define ACTDMA_AVX512 \
-  __attribute__((target("avx512f,avx512bw,avx512vbmi2,vpclmulqdq,pclmul,sse4.2,popcnt")))
+  __attribute__((target("avx512f,avx512bw,avx512vbmi2,vpclmulqdq,pclmul,sse4.2,popcnt,prfchw")))
 
 namespace actdma::native {
 namespace {
@@ -17,6 +17,8 @@ namespace {
 template <int kLog2>
 ACTDMA_AVX512 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data) {
   for (size_t i = 0; i < chunks; i++, raw += kChunkBytes) {
+    ACTDMA_PREFETCH_READ(raw);
+    ACTDMA_PREFETCH_WRITE(data);
     const __m512i v = _mm512_loadu_si512(raw);
     __m512i packed;
     uint64_t bits;
@@ -43,6 +45,7 @@ ACTDMA_AVX512 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask
 template <int kLog2>
 ACTDMA_AVX512 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw) {
   for (size_t i = 0; i < chunks; i++, raw += kChunkBytes) {
+    ACTDMA_PREFETCH_READ(data);
     const __m512i packed = _mm512_loadu_si512(data);
     __m512i v;
     uint64_t bits;
@@ -70,15 +73,13 @@ ACTDMA_AVX512 uint32_t count_bits(const uint8_t* mask, size_t words) {
 }
 
 ACTDMA_AVX512 void stream(uint8_t* to, const uint8_t* from, size_t bytes) {
-  if (reinterpret_cast<uintptr_t>(to) % 16) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
   for (size_t i = 0; i < bytes; i += 16) {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
                      _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
   }
 }
+
+ACTDMA_AVX512 void stream_end() { _mm_sfence(); }
 
 // `v` moved on by as many bits as `factors` say, plus `next`.
 ACTDMA_AVX512 inline __m512i fold(__m512i v, __m512i factors, __m512i next) {
@@ -136,6 +137,7 @@ const Kernels* avx512_kernels() {
                                 {expand<0>, expand<1>, expand<2>},
                                 count_bits,
                                 stream,
+                                stream_end,
                                 crc32c};
   const bool there = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                      __builtin_cpu_supports("avx512vbmi2") &&

@@ -61,6 +61,8 @@ template <int kLog2>
 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data) {
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2) {
+    ACTDMA_PREFETCH_READ(raw);
+    ACTDMA_PREFETCH_WRITE(data);
     const uint32_t bits = nonzero<kLog2>(raw);
     *mask++ = static_cast<uint8_t>(bits);
     shuffle<kLog2>(kTables.compress[bits], raw, data);
@@ -73,6 +75,7 @@ template <int kLog2>
 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw) {
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2, mask++) {
+    ACTDMA_PREFETCH_READ(data);
     shuffle<kLog2>(kTables.expand[*mask], data, raw);
     data += static_cast<size_t>(__builtin_popcount(*mask)) << kLog2;
   }
@@ -83,8 +86,6 @@ uint32_t count_bits(const uint8_t* mask, size_t words) {
   for (size_t i = 0; i < words; i++) total += __builtin_popcount(load<uint32_t>(mask + 4 * i));
   return total;
 }
-
-void stream(uint8_t* to, const uint8_t* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
 __attribute__((target("+crc"))) uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
   crc = ~crc;

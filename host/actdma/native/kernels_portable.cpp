@@ -19,6 +19,8 @@ uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* dat
   constexpr size_t kBytes = sizeof(Element<kLog2>);
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += kGroup * kBytes, mask += kGroup / 8) {
+    ACTDMA_PREFETCH_READ(raw);
+    ACTDMA_PREFETCH_WRITE(data);
     uint32_t bits = 0;
 #pragma GCC unroll 16
     for (int i = 0; i < kGroup; i++) {
@@ -38,6 +40,7 @@ void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* ra
   constexpr size_t kBytes = sizeof(Element<kLog2>);
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += kGroup * kBytes, mask += kGroup / 8) {
+    ACTDMA_PREFETCH_READ(data);
     const uint32_t bits = load<uint16_t>(mask);
 #pragma GCC unroll 16
     for (int i = 0; i < kGroup; i++) {
@@ -60,10 +63,10 @@ uint32_t count_bits(const uint8_t* mask, size_t words) {
   return total;
 }
 
-void stream(uint8_t* to, const uint8_t* from, size_t bytes) { std::memcpy(to, from, bytes); }
+constexpr int kSlices = 16;  // bytes of CRC at a time
 
 struct CrcTables {
-  uint32_t of[8][256];  // of[k][b]: the CRC of byte b followed by k zero bytes
+  uint32_t of[kSlices][256];  // of[k][b]: the CRC of byte b followed by k zero bytes
 };
 
 constexpr CrcTables make_crc_tables() {
@@ -73,7 +76,7 @@ constexpr CrcTables make_crc_tables() {
     for (int bit = 0; bit < 8; bit++) crc = crc_times_x(crc);
     tables.of[0][b] = crc;
   }
-  for (int k = 1; k < 8; k++) {
+  for (int k = 1; k < kSlices; k++) {
     for (uint32_t b = 0; b < 256; b++) {
       const uint32_t before = tables.of[k - 1][b];
       tables.of[k][b] = before >> 8 ^ tables.of[0][before & 0xFF];
@@ -84,17 +87,20 @@ constexpr CrcTables make_crc_tables() {
 
 constexpr CrcTables kCrcTables = make_crc_tables();
 
+// The part of a CRC that `word` adds when `after` bytes of the slice follow it.
+inline uint32_t crc_of_word(uint32_t word, int after) {
+  const auto* const of = kCrcTables.of + after;
+  return of[3][word & 0xFF] ^ of[2][word >> 8 & 0xFF] ^ of[1][word >> 16 & 0xFF] ^
+         of[0][word >> 24];
+}
+
 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
-  const auto& of = kCrcTables.of;
   crc = ~crc;
-  for (; bytes >= 8; bytes -= 8, data += 8) {
-    const uint32_t low = load<uint32_t>(data) ^ crc;
-    const uint32_t high = load<uint32_t>(data + 4);
-    crc = of[7][low & 0xFF] ^ of[6][low >> 8 & 0xFF] ^ of[5][low >> 16 & 0xFF] ^ of[4][low >> 24] ^
-          of[3][high & 0xFF] ^ of[2][high >> 8 & 0xFF] ^ of[1][high >> 16 & 0xFF] ^
-          of[0][high >> 24];
+  for (; bytes >= kSlices; bytes -= kSlices, data += kSlices) {
+    crc = crc_of_word(load<uint32_t>(data) ^ crc, 12) ^ crc_of_word(load<uint32_t>(data + 4), 8) ^
+          crc_of_word(load<uint32_t>(data + 8), 4) ^ crc_of_word(load<uint32_t>(data + 12), 0);
   }
-  for (; bytes; bytes--, data++) crc = crc >> 8 ^ of[0][(crc ^ *data) & 0xFF];
+  for (; bytes; bytes--, data++) crc = crc >> 8 ^ kCrcTables.of[0][(crc ^ *data) & 0xFF];
   return ~crc;
 }
 
@@ -105,7 +111,8 @@ const Kernels* portable_kernels() {
                                 {compress<0>, compress<1>, compress<2>},
                                 {expand<0>, expand<1>, expand<2>},
                                 count_bits,
-                                stream,
+                                nullptr,
+                                nullptr,
                                 crc32c};
   return &kSet;
 }
