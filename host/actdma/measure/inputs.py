@@ -58,9 +58,8 @@ def need(module: str, package: str = "actdma[demo]") -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise InputError(
-            f"{error.name or module} is missing: pip install 'actdma[demo]'"
-        ) from error
+        missing = error.name or module
+        raise InputError(f"{missing} is missing: pip install '{package}'") from error
 
 
 def load_model(name: str, seed: int) -> tuple[nn.Module, Normalisation]:

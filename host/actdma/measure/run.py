@@ -14,7 +14,7 @@ from torch import nn
 
 from ..api import backend_of, codec_of
 from ..backend import Backend, descriptors
-from ..frame import FRAME_BYTES, Codec, DType
+from ..frame import FRAME_BYTES, Codec, DType, FrameError
 from ..offloading import Report, Session, offload
 from .inputs import DEFAULT_MODEL, InputError, load_images, load_model, need, one_sentence
 from .probe import CpuProbe, Watched
@@ -72,8 +72,8 @@ def measure(options: Options) -> Report:
 
     The report is that of the last. Its totals have besides the step's wall-clock seconds ("step_s",
     "plain_step_s") and the CPU's rates ("cpu_compress_gb_per_s", "cpu_decompress_gb_per_s",
-    "memcpy_gb_per_s"). `InputError`, ValueError or ImportError, of one sentence, if the options
-    cannot be had.
+    "memcpy_gb_per_s"), and "fault", why a frame was refused, else None. `InputError`, ValueError or
+    ImportError, of one sentence, if the options cannot be had.
     """
     codec_of(options.codec)
     next(descriptors(0, DType.uint8, Codec.RAW, options.frame_bytes))  # ValueError for a bad size
@@ -98,11 +98,15 @@ def compare(step: Step, backend: Backend, options: Options) -> Report:
         cpu_rates, total = probe.rates(), 2 * probe.raw_bytes
     with _progress(f"{backend.name} backend", total) as moved:
         session = _session(step, Watched(backend, moved), options, verify=True)
-        offloaded, step_s = _timed(step, session)
+        try:
+            offloaded, step_s = _timed(step, session)
+            same, fault = all(identical(plain[n], offloaded[n]) for n in plain), None
+        except FrameError as error:
+            same, fault, step_s = False, str(error), None
     report = session.report()
-    report.gradients_identical = all(identical(plain[n], offloaded[n]) for n in plain)
+    report.gradients_identical = same
     report.environment["options"] = dataclasses.asdict(options)
-    report.extra_totals = {"step_s": step_s, "plain_step_s": plain_s, **cpu_rates}
+    report.extra_totals = {"fault": fault, "step_s": step_s, "plain_step_s": plain_s, **cpu_rates}
     return report
 
 
@@ -111,7 +115,12 @@ def identical(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
     if a is None or b is None:
         return a is b
     same = a.dtype == b.dtype and a.shape == b.shape
-    return same and torch.equal(*(t.contiguous().view(-1).view(torch.uint8) for t in (a, b)))
+    return same and torch.equal(_bytes(a), _bytes(b))
+
+
+def _bytes(t: torch.Tensor) -> torch.Tensor:
+    # Cloned, since a single item may count as contiguous whatever its stride.
+    return t.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
 
 
 def _logits(output: Any) -> torch.Tensor:

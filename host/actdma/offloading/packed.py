@@ -10,7 +10,7 @@ import torch
 
 from ..arrays import torch_dtype_code
 from ..backend import Backend
-from ..frame import Codec, DType
+from ..frame import Codec, DType, FrameError, Status
 from .records import Record
 from .storages import View, WeakStorage, offset_in_line, storage_bytes
 from .versions import Version
@@ -69,8 +69,11 @@ class PackedSpan:
         self.record.decompress_s = time.perf_counter() - began
         self.record.decompressions += 1
         if self._digest is not None:
-            same = digest(data) == self._digest
-            self.record.bit_identical = same and self.record.bit_identical is not False
+            self.record.bit_identical = digest(data) == self._digest
+            if not self.record.bit_identical:
+                # Never let it be used: a wrong index is a wild pointer in some backward kernels.
+                what = f"tensor {self.record.index} came back with other bits"
+                raise FrameError(Status.RAW_CRC, what)
         return room.to(self._device).untyped_storage()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import re
 import weakref
 
 import torch
@@ -18,6 +17,7 @@ from .packed import Kept, Packed, PackedSpan
 from .passing import Parameters, unsuitable
 from .records import Record, Report, environment
 from .storages import StorageTable, View, span_to_pack, touched
+from .versions import producer
 
 
 def offload(
@@ -48,7 +48,8 @@ def offload(
     "board" (the board of `actdma.open_board`), "native" (the CPU), "reference" (NumPy), or an
     `actdma.backend.Backend`. ``min_bytes``: smaller tensors stay as they are. ``frame_bytes``: raw
     bytes per frame, a multiple of 8192. ``verify``: compare a hash of every tensor when it comes
-    back (`Record.bit_identical`). ``exact`` and ``lossy`` are reserved.
+    back (`Record.bit_identical`); the backward pass ends in `actdma.FrameError` if it differs.
+    ``exact`` and ``lossy`` are reserved.
 
     A storage is packed once for all tensors that share it, in the span of bytes that they touch.
     In-place changes after saving raise autograd's own RuntimeError in the backward pass; changes
@@ -173,8 +174,3 @@ class Session:
         )
         self._records.append(record)
         return span
-
-
-def producer(t: torch.Tensor) -> str | None:
-    """The operator whose result ``t`` is, as autograd calls it; None if it has no history."""
-    return re.sub(r"Backward\d*$", "", t.grad_fn.name()) if t.grad_fn else None

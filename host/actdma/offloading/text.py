@@ -73,7 +73,7 @@ def total_cells(report: Report) -> list[tuple[str, str]]:
             rows.append((name, f"{_number(into)} GB/s in, {_number(out)} GB/s out ({kind})"))
     if "memcpy_gb_per_s" in totals:
         rows.append(("memcpy, one thread", f"{_number(totals['memcpy_gb_per_s'])} GB/s (measured)"))
-    if "step_s" in totals:
+    if totals.get("step_s"):
         times = (
             f"{totals['plain_step_s']:.2f} s plain, {totals['step_s']:.2f} s this way with checks"
         )
@@ -86,8 +86,11 @@ def verdict(report: Report) -> list[tuple[bool, str]]:
     compared = sum(r.bit_identical is not None for r in report.records)
     wrong = sum(r.bit_identical is False for r in report.records)
     sentences = []
+    fault = report.extra_totals.get("fault")
+    if fault:
+        sentences.append((False, f"The backward pass was stopped by a {fault}."))
     if wrong:
-        sentences.append((False, f"{wrong} of {compared} tensors came back with other bits."))
+        sentences.append((False, f"{wrong} of {compared} tensors that came back have other bits."))
     elif compared:
         came = f"{compared} of {len(report.records)} tensors came back"
         sentences.append((True, f"{came} for the backward pass, every one bit-identical."))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 
@@ -20,7 +22,8 @@ class Version:
         if not keep:
             self._counter.data = torch.empty(0, dtype=t.dtype, device=t.device)
         self._saved = None if t.is_inference() else t._version
-        self._what = (t.shape, t.grad_fn and t.grad_fn.name(), t.output_nr)
+        shape = "nested" if t.is_nested else list(t.shape)
+        self._what = (shape, producer(t), t.output_nr)
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -31,12 +34,17 @@ class Version:
         """RuntimeError in autograd's words if the tensor was modified since."""
         if self._saved is None or self._counter._version == self._saved:
             return
-        shape, producer, output = self._what
-        origin = f", which is output {output} of {producer}," if producer else ""
+        shape, operator, output = self._what
+        origin = f", which is output {output} of {operator}," if operator else ""
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace "
-            f"operation: [{self._counter.type()} {list(shape)}]{origin} is at version "
+            f"operation: [{self._counter.type()} {shape}]{origin} is at version "
             f"{self._counter._version}; expected version {self._saved} instead. Hint: enable "
             "anomaly detection to find the operation that failed to compute its gradient, with "
             "torch.autograd.set_detect_anomaly(True)."
         )
+
+
+def producer(t: torch.Tensor) -> str | None:
+    """The operator whose result ``t`` is, as autograd calls it; None if it has no history."""
+    return re.sub(r"Backward\d*$", "", t.grad_fn.name()) if t.grad_fn else None
