@@ -102,7 +102,8 @@ const Kernels* neon_kernels() {
       {compress<0>, compress<1>, compress<2>},
       {expand<0>, expand<1>, expand<2>},
       count_bits,
-      stream,
+      nullptr,
+      nullptr,
       getauxval(AT_HWCAP) & HWCAP_CRC32 ? crc32c : portable_kernels()->crc32c};
   return &kSet;
 }
