@@ -82,8 +82,8 @@ class Packed:
 
     __slots__ = ("_span", "_version", "_view")
 
-    def __init__(self, t: torch.Tensor, view: View, span: PackedSpan) -> None:
-        self._span, self._view, self._version = span, view, Version(t)
+    def __init__(self, t: torch.Tensor, span: PackedSpan) -> None:
+        self._span, self._view, self._version = span, View.of(t), Version(t)
 
     def unpack(self) -> torch.Tensor:
         """The tensor; RuntimeError if the original was modified in place after it was saved."""

@@ -16,8 +16,8 @@ from .modules import ModuleNames
 from .packed import Kept, Packed, PackedSpan
 from .passing import Parameters, unsuitable
 from .records import Record, Report, environment
-from .storages import StorageTable, View, span_to_pack, touched
-from .versions import producer
+from .storages import StorageTable, span_to_pack, touched
+from .versions import operator_name
 
 
 def offload(
@@ -116,61 +116,47 @@ class Session:
         return Report(list(self._records), environment(self._backend), dict(self._kept))
 
     def _pack(self, t: torch.Tensor) -> Packed | Kept:
-        reason = self._reason_to_keep(t)
-        if reason:
-            self._kept[reason] += 1
-            return Kept(t)
-        return Packed(t, View.of(t), self._span(t))
+        reason = unsuitable(t) or ("parameter" if t in self._parameters else None)
+        if reason is None:
+            needed = touched(t)
+            if needed[1] - needed[0] >= self._min_bytes:
+                return Packed(t, self._span(t, needed))
+            reason = "small"
+        self._kept[reason] += 1
+        return Kept(t)
 
     def _unpack(self, saved: Packed | Kept) -> torch.Tensor:
         # Backward has begun: what was saved in forward is not saved again.
         self._spans.clear()
         return saved.unpack()
 
-    def _reason_to_keep(self, t: torch.Tensor) -> str | None:
-        reason = unsuitable(t)
-        if reason:
-            return reason
-        if t in self._parameters:
-            return "parameter"
-        start, stop = touched(t)
-        return "small" if stop - start < self._min_bytes else None
-
-    def _span(self, t: torch.Tensor) -> PackedSpan:
-        """The packed span that holds ``t``: one there is already, or a new one."""
+    def _span(self, t: torch.Tensor, needed: tuple[int, int]) -> PackedSpan:
+        """The packed span that holds the bytes ``needed`` for ``t``: a known one, or a new one."""
         known = self._spans.get(t)
         if known is None:
             known = self._spans.put(t, [])
-        needed = touched(t)
         for reference in known:
             span = reference()
             if span is not None and span.covers(needed, t._version):
                 span.record.saves += 1
                 return span
-        span = self._new_span(t)
+        span = self._new_span(t, span_to_pack(t, needed))
         known.append(weakref.ref(span))
         return span
 
-    def _new_span(self, t: torch.Tensor) -> PackedSpan:
-        start, stop = span_to_pack(t)
+    def _new_span(self, t: torch.Tensor, span: tuple[int, int]) -> PackedSpan:
         record = Record(
             index=len(self._records),
             module=self._names.current,
-            operator=producer(t),
+            operator=operator_name(t.grad_fn and t.grad_fn.name()),
             shape=tuple(t.shape),
             dtype=str(t.dtype).removeprefix("torch."),
             codec=self._codec.name.lower(),
             backend=self._backend.name,
-            raw_bytes=stop - start,
+            raw_bytes=span[1] - span[0],
         )
-        span = PackedSpan(
-            t,
-            (start, stop),
-            self._backend,
-            self._codec,
-            self._frame_bytes,
-            record,
-            self._verify,
+        packed = PackedSpan(
+            t, span, self._backend, self._codec, self._frame_bytes, record, self._verify
         )
         self._records.append(record)
-        return span
+        return packed

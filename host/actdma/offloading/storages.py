@@ -24,13 +24,13 @@ def touched(t: torch.Tensor) -> tuple[int, int]:
     return start, start + (last + 1) * t.element_size()
 
 
-def span_to_pack(t: torch.Tensor) -> tuple[int, int]:
-    """The bytes to pack for ``t``: those it touches, or its whole storage.
+def span_to_pack(t: torch.Tensor, needed: tuple[int, int]) -> tuple[int, int]:
+    """The bytes to pack for ``t``: those ``needed``, which it touches, or its whole storage.
 
     A view with gaps that reaches over most of its storage (q of an interleaved q, k, v) usually has
     siblings in the gaps; the whole storage is packed then, once, instead of every sibling's span.
     """
-    start, stop = touched(t)
+    start, stop = needed
     size = t.untyped_storage().nbytes()
     if t.numel() * t.element_size() < stop - start and 2 * (stop - start) > size:
         return 0, max(stop, size // t.element_size() * t.element_size())

@@ -22,8 +22,8 @@ class Version:
         if not keep:
             self._counter.data = torch.empty(0, dtype=t.dtype, device=t.device)
         self._saved = None if t.is_inference() else t._version
-        shape = "nested" if t.is_nested else list(t.shape)
-        self._what = (shape, producer(t), t.output_nr)
+        shape = None if t.is_nested else t.shape
+        self._what = (shape, t.grad_fn and t.grad_fn.name(), t.output_nr)
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -34,17 +34,17 @@ class Version:
         """RuntimeError in autograd's words if the tensor was modified since."""
         if self._saved is None or self._counter._version == self._saved:
             return
-        shape, operator, output = self._what
-        origin = f", which is output {output} of {operator}," if operator else ""
+        shape, node, output = self._what
+        origin = f", which is output {output} of {operator_name(node)}," if node else ""
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace "
-            f"operation: [{self._counter.type()} {shape}]{origin} is at version "
+            f"operation: [{self._counter.type()} {list(shape or ())}]{origin} is at version "
             f"{self._counter._version}; expected version {self._saved} instead. Hint: enable "
             "anomaly detection to find the operation that failed to compute its gradient, with "
             "torch.autograd.set_detect_anomaly(True)."
         )
 
 
-def producer(t: torch.Tensor) -> str | None:
-    """The operator whose result ``t`` is, as autograd calls it; None if it has no history."""
-    return re.sub(r"Backward\d*$", "", t.grad_fn.name()) if t.grad_fn else None
+def operator_name(node: str | None) -> str | None:
+    """The operator as autograd's messages call it, from the name of its backward node."""
+    return re.sub(r"Backward\d*$", "", node) if node else None
