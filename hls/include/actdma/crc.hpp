@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#if !defined(__SYNTHESIS__) && defined(__x86_64__)
+#if !defined(__SYNTHESIS__) && defined(__SSE4_2__)
 #include <nmmintrin.h>
 #endif
 
@@ -85,9 +85,9 @@ uint32_t crc_beat_table(uint32_t r, const uint32_t w[L]) {
   }
   return r;
 }
-#ifdef __x86_64__
+#ifdef __SSE4_2__
 template <int L>
-__attribute__((target("sse4.2"))) uint32_t crc_beat_sse42(uint32_t r, const uint32_t w[L]) {
+uint32_t crc_beat_sse42(uint32_t r, const uint32_t w[L]) {
   uint64_t wide = r;
   for (int i = 0; i < L; i += 2) wide = _mm_crc32_u64(wide, w[i] | uint64_t(w[i + 1]) << 32);
   return uint32_t(wide);
@@ -98,13 +98,11 @@ __attribute__((target("sse4.2"))) uint32_t crc_beat_sse42(uint32_t r, const uint
 // The register after one beat. csim takes the CPU's instruction, which a test holds to the above.
 template <int L>
 uint32_t crc_beat(uint32_t r, const uint32_t w[L]) {
-#ifdef __SYNTHESIS__
+#if defined(__SYNTHESIS__)
   return crc_beat_hardware<L>(r, w);
+#elif defined(__SSE4_2__)
+  return crc_beat_sse42<L>(r, w);
 #else
-#ifdef __x86_64__
-  static const bool sse42 = __builtin_cpu_supports("sse4.2");
-  if (sse42) return crc_beat_sse42<L>(r, w);
-#endif
   return crc_beat_table<L>(r, w);
 #endif
 }

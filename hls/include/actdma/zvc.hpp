@@ -168,12 +168,12 @@ void scatter_hardware(const uint32_t in[L], uint64_t mask, uint32_t element, uin
 template <class Element, int L>
 void scatter_plain(const uint32_t in[L], uint64_t mask, uint32_t out[L]) {
   constexpr int N = 4 * L / int(sizeof(Element));
-  Element packed[N], spread[N];
+  Element packed[N + 1] = {}, spread[N];
   std::memcpy(packed, in, 4 * L);
   int n = 0;
   for (int i = 0; i < N; i++) {
-    const bool kept = mask >> i & 1;
-    spread[i] = kept ? packed[n] : Element(0);
+    const Element kept = mask >> i & 1;
+    spread[i] = packed[n] & Element(-kept);  // no branch: masks are not predictable
     n += kept;
   }
   std::memcpy(out, spread, 4 * L);
