@@ -62,7 +62,7 @@ def total_cells(report: Report) -> list[tuple[str, str]]:
         ("raw", f"{totals['raw_bytes'] / 1e6:.2f} MB in {totals['tensors']} tensors"),
         ("stored", f"{totals['stored_bytes'] / 1e6:.2f} MB, ratio {_number(totals['ratio'])}"),
         ("zeros", f"{totals['zero_fraction'] or 0:.1%} (weighted by bytes)"),
-        ("saves", f"{totals['saves']} of packed tensors; kept as they are: {kept or 'none'}"),
+        ("saves", f"{totals['saves']} packed, kept as they are: {kept or 'none'}"),
     ]
     for name, where, kind in (
         ("fabric alone", "fabric", totals["timing"]),
