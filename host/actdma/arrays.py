@@ -76,7 +76,9 @@ def _tensor_to_bytes(x: Any) -> tuple[np.ndarray, Layout]:
     import torch
 
     dtype = torch_dtype_code(x.dtype)
-    values = x.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+    values = x.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    # A single item may claim any stride and still count as contiguous; bytes need stride 1.
+    values = values.as_strided((values.numel(),), (1,))
     flat = values.view(torch.uint8) if values.numel() else torch.empty(0, dtype=torch.uint8)
     return flat.numpy(), Layout(dtype, tuple(x.shape), x.device)
 
