@@ -306,6 +306,7 @@ def test_missing_handoff(loopback):
     with pytest.raises(FileNotFoundError, match=r"actdma\.hwh is missing"):
         pynq.Overlay(loopback.bitfile)
 
+
 def test_real_engine_without_the_wires_is_poisoned():
     """Without its reset wires our compressor glues the frame cut off to the next one."""
     design = load_design()
