@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,34 @@ def test_reset_in_mid_frame_forgets_the_frame():
     engine.reset()
     frame = exchange(engine, request(descriptor, raw), frame_bound(raw.size))
     assert frame.tobytes() == reference.encode_frame(raw, descriptor).tobytes()
+
+
+@pytest.mark.parametrize("kind", ["compress", "decompress"])
+@pytest.mark.parametrize("left_out", [1, 4, 60])
+def test_a_packet_that_is_not_a_multiple_of_64_bytes_is_refused(kind, left_out):
+    raw = sparse(np.random.default_rng(0), 640, 4, 0.5)
+    descriptor = Descriptor(raw_bytes=raw.size)
+    packet = request(descriptor, raw)
+    if kind == "decompress":
+        packet = reference.encode_frame(raw, descriptor)
+    answer = exchange(Engine(kind), packet[:-left_out], 1 << 12)
+    assert Trailer.unpack(answer).status == Status.LENGTH
+
+
+def test_threads_take_turns_with_an_engine():
+    raw = sparse(np.random.default_rng(0), 100_000, 4, 0.5)
+    descriptor = Descriptor(raw_bytes=raw.size)
+    engine = Engine("compress")
+    out = np.zeros(frame_bound(raw.size), np.uint8)
+    engine.receive(out)
+    engine.send(request(descriptor, raw))
+    threads = [threading.Thread(target=engine.run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    frame = out[: engine.received].tobytes()
+    assert frame == reference.encode_frame(raw, descriptor).tobytes()
 
 
 @pytest.mark.parametrize("lanes", [4, 16])

@@ -42,6 +42,7 @@ using PlaneStream = Stream<Beat<L>, kBlockBeats<L> / 4>;
 // The only place where an output word of an engine is made: TKEEP is always all ones.
 template <int L>
 AxiBeat<L> make_beat(const uint32_t w[L], bool last) {
+#pragma HLS INLINE
   AxiBeat<L> beat;
   for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
@@ -54,6 +55,7 @@ AxiBeat<L> make_beat(const uint32_t w[L], bool last) {
 
 template <int L>
 Beat<L> end_beat() {
+#pragma HLS INLINE
   Beat<L> beat;
   for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL

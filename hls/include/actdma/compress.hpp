@@ -77,6 +77,7 @@ struct Pack {
 
   void step(const PackedBeat<L>& in, Beat<L>& data, bool& data_valid, Beat<L>& mask,
             bool& mask_valid, Choice& choice, bool& choice_valid) {
+#pragma HLS INLINE
     data_valid = mask_valid = choice_valid = false;
     data.last = mask.last = false;
     if (flushing) {
@@ -103,12 +104,14 @@ struct Pack {
 
  private:
   static void copy_out(const uint32_t w[L], Beat<L>& beat) {
+#pragma HLS INLINE
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       beat.w[i] = w[i];
     }
   }
   void pack_data(const PackedBeat<L>& in, Beat<L>& data, bool& valid) {
+#pragma HLS INLINE
     uint32_t low[L], high[L];
 #pragma HLS ARRAY_PARTITION variable = low complete
 #pragma HLS ARRAY_PARTITION variable = high complete
@@ -127,6 +130,7 @@ struct Pack {
   }
   // A beat gives 4 L >> element bits; 8 << element beats fill one of the mask plane.
   void pack_mask(const PackedBeat<L>& in, Beat<L>& mask, bool& valid) {
+#pragma HLS INLINE
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       if (mask_bits == 0) mask_hold[i] = 0;
@@ -143,6 +147,7 @@ struct Pack {
     if (valid) mask_bits = 0;
   }
   void choose(const PackedBeat<L>& in, Choice& choice) const {
+#pragma HLS INLINE
     const uint32_t n = beats * L;
     const uint32_t m = mask_words(n, in.element);
     const uint32_t p = (bytes + 3) / 4;
@@ -200,11 +205,13 @@ struct Join {
   bool takes_mask() const { return active && mask_left > 0; }
   // A zvc block's data follows its mask.
   bool takes_data() const {
+#pragma HLS INLINE
     return active && data_left > 0 && (mode != kModeZvc || mask_left == 0);
   }
 
   void step(const Choice& choice, const Beat<L>& copy, const Beat<L>& mask, const Beat<L>& data,
             Span<L>& out, bool& valid) {
+#pragma HLS INLINE
     out.last = false;
     if (!active) {
       begin(choice, out);
@@ -230,6 +237,7 @@ struct Join {
  private:
   static uint32_t least(uint32_t words) { return words < L ? words : L; }
   void begin(const Choice& choice, Span<L>& out) {
+#pragma HLS INLINE
     mode = choice.mode;
     copy_left = choice.copy_words;
     mask_left = choice.mask_words;
@@ -280,6 +288,7 @@ struct Squeeze {
   bool done() const { return ending && fill == 0 && beats == 0; }
 
   void step(const Span<L>& in, Beat<L>& out, bool& valid) {
+#pragma HLS INLINE
     const uint32_t taken = ending || in.last ? 0 : in.words;
     uint32_t low[L], high[L];
 #pragma HLS ARRAY_PARTITION variable = low complete

@@ -39,6 +39,7 @@ struct CrcMatrix {
       column[b] = WORDS < 0 ? crc_retreat(1u << b) : crc_advance(1u << b, WORDS);
   }
   uint32_t times(uint32_t x) const {
+#pragma HLS INLINE
     uint32_t sum = 0;
     for (int b = 0; b < 32; b++) {
 #pragma HLS UNROLL
@@ -53,6 +54,7 @@ inline constexpr CrcMatrix<WORDS> kCrcMatrix{};
 // Contribution of the words w[J..L) to the register at the end of the beat.
 template <int L, int J = 0>
 uint32_t crc_tree(const uint32_t w[L]) {
+#pragma HLS INLINE
   if constexpr (J == L) {
     return 0;
   } else {
@@ -63,6 +65,7 @@ uint32_t crc_tree(const uint32_t w[L]) {
 // The register after one beat: what is synthesised.
 template <int L>
 uint32_t crc_beat_hardware(uint32_t r, const uint32_t w[L]) {
+#pragma HLS INLINE
   return kCrcMatrix<L>.times(r) ^ crc_tree<L>(w);
 }
 
@@ -98,6 +101,7 @@ uint32_t crc_beat_sse42(uint32_t r, const uint32_t w[L]) {
 // The register after one beat. csim takes the CPU's instruction, which a test holds to the above.
 template <int L>
 uint32_t crc_beat(uint32_t r, const uint32_t w[L]) {
+#pragma HLS INLINE
 #if defined(__SYNTHESIS__)
   return crc_beat_hardware<L>(r, w);
 #elif defined(__SSE4_2__)

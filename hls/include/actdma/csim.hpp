@@ -6,13 +6,18 @@
 // tool.
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
@@ -43,10 +48,31 @@ class Waitable {
 extern "C" void actdma_csim_switch(void** save, void* load);
 #endif
 
+// Memory of a coroutine's stack: pages come when they are touched and go with the process; running
+// over its end hits a page that nobody may touch.
+class Stack {
+ public:
+  // A region's FIFOs are locals of its process.
+  static constexpr size_t kBytes = 4 << 20;
+
+  Stack() {
+    memory_ = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) throw std::bad_alloc();
+    mprotect(memory_, size_t(sysconf(_SC_PAGESIZE)), PROT_NONE);
+  }
+  ~Stack() { munmap(memory_, kBytes); }
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+  char* bottom() const { return static_cast<char*>(memory_); }
+  char* top() const { return bottom() + kBytes; }
+
+ private:
+  void* memory_;
+};
+
 class Process {
  public:
   Process(Network& network, const char* name, std::function<void()> body);
-  ~Process() { std::free(stack_); }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
@@ -80,7 +106,11 @@ class Process {
  private:
   friend class Network;
   static void entry(Process* self) {
-    self->body_();
+    try {
+      self->body_();
+    } catch (...) {
+      self->error_ = std::current_exception();  // no frame below this one could catch it
+    }
     self->done_ = true;
     for (;;) self->leave();
   }
@@ -89,7 +119,8 @@ class Process {
 
   const char* name_;
   std::function<void()> body_;
-  char* stack_;
+  Stack stack_;
+  std::exception_ptr error_;
   const Waitable* what_ = nullptr;
   bool for_data_ = false;
   bool done_ = false;
@@ -104,7 +135,14 @@ class Process {
 // The process that runs on this thread. The TLS model keeps the access to one instruction in a
 // shared library.
 inline __thread Process* running __attribute__((tls_model("initial-exec"))) = nullptr;
-inline Process* current() { return running; }
+// Not inlined: a compiler may keep the address of thread-local data across a switch, and a network
+// may go on in another thread.
+#if defined(__aarch64__)
+__attribute__((noinline))
+#endif
+inline Process* current() {
+  return running;
+}
 
 // A set of processes, run in turn until none can go on.
 class Network {
@@ -117,7 +155,7 @@ class Network {
     processes_.push_back(std::make_unique<Process>(*this, name, std::move(body)));
     return processes_.back().get();
   }
-  // Until every process has returned or is blocked.
+  // Until every process has returned or is blocked. Throws what a process threw.
   void run() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -126,6 +164,7 @@ class Network {
         Process* p = processes_[i].get();
         if (p->done() || p->blocked() || is_parent_waiting(p)) continue;
         p->resume();
+        if (p->error_) std::rethrow_exception(std::exchange(p->error_, nullptr));
         moved = true;
       }
     }
@@ -187,23 +226,19 @@ inline void Process::trampoline() { entry(current()); }
 
 inline Process::Process(Network& network, const char* name, std::function<void()> body)
     : network(network), name_(name), body_(std::move(body)) {
-  // A region's FIFOs are locals of its process; what is not touched costs nothing.
-  constexpr size_t stack_bytes = 4 << 20;
-  stack_ = static_cast<char*>(std::aligned_alloc(64, stack_bytes));
-  if (!stack_) throw std::bad_alloc();
 #if defined(__x86_64__)
   // As if called: the return address above six saved registers, and an aligned stack at entry.
-  void** top = reinterpret_cast<void**>(stack_ + stack_bytes) - 2;
+  void** top = reinterpret_cast<void**>(stack_.top()) - 2;
   *top = reinterpret_cast<void*>(&Process::trampoline);
   self_context_ = top - 6;
 #elif defined(__aarch64__)
-  char* frame = stack_ + stack_bytes - 176;
+  char* frame = stack_.top() - 176;
   reinterpret_cast<void**>(frame)[11] = reinterpret_cast<void*>(&Process::trampoline);  // x30
   self_context_ = frame;
 #else
   getcontext(&self_context_);
-  self_context_.uc_stack.ss_sp = stack_;
-  self_context_.uc_stack.ss_size = stack_bytes;
+  self_context_.uc_stack.ss_sp = stack_.bottom();
+  self_context_.uc_stack.ss_size = Stack::kBytes;
   self_context_.uc_link = nullptr;
   makecontext(&self_context_, &Process::trampoline, 0);
 #endif

@@ -45,11 +45,13 @@ struct Parse {
 
   bool takes_job() const { return phase == kJob; }
   bool takes() const {
+#pragma HLS INLINE
     return !input_over && phase != kJob && phase != kEnd && (phase == kDrain || wanted() > L - pos);
   }
 
   void step(const Job& the_job, const Beat<L>& in, Plan& plan, bool& plan_valid, Beat<L>& plane,
             bool& mask_valid, bool& data_valid) {
+#pragma HLS INLINE
     plan_valid = mask_valid = data_valid = false;
     if (phase == kJob) {
       job = the_job;
@@ -102,6 +104,7 @@ struct Parse {
   uint32_t wanted() const { return phase == kBlock ? 1 : plane_left < L ? plane_left : L; }
 
   void begin(uint32_t w0, Plan& plan, bool& plan_valid) {
+#pragma HLS INLINE
     const uint32_t n = raw_left < kBlockWords ? raw_left : kBlockWords;
     const uint32_t m = mask_words(n, job.element);
     const uint32_t mode = w0 & 0xF, length = w0 >> 16;
@@ -123,6 +126,7 @@ struct Parse {
     phase = mode == kModeZvc ? kMask : mode == kModeRaw ? kData : raw_left > 0 ? kBlock : kDrain;
   }
   void next_plane() {
+#pragma HLS INLINE
     if (phase == kMask) {
       phase = kData;
       plane_left = data_words;
@@ -131,6 +135,7 @@ struct Parse {
     }
   }
   void end(Plan& plan, bool& plan_valid) {
+#pragma HLS INLINE
     const uint32_t used = (verdict.payload_words + kAlignWords - 1) / kAlignWords * kAlignWords;
     if (verdict.status == kGood && !job.refused && beats * L != used) verdict.status = kBadLength;
     plan.verdict = verdict;
@@ -190,6 +195,7 @@ struct Spread {
 
   // `valid`: a move is written. The end token's plan ends the process.
   void step(const Plan& the_plan, const Beat<L>& mask, Move& move, bool& valid) {
+#pragma HLS INLINE
     valid = left > 0;
     if (left == 0) {
       plan = the_plan;
@@ -219,6 +225,7 @@ struct Spread {
     if (left == 0) latest_bad = disagrees();
   }
   Verdict verdict() const {
+#pragma HLS INLINE
     Verdict v = plan.verdict;
     if (bad || (latest_bad && !plan.cut_off)) v.status = kBadBlock;
     return v;
@@ -227,6 +234,7 @@ struct Spread {
  private:
   static uint64_t ones(uint32_t bits) { return bits == 64 ? ~0ull : (1ull << bits) - 1; }
   uint64_t take_bits(uint32_t bits) {
+#pragma HLS INLINE
     uint64_t low = hold[0];
     if (L > 1) low |= uint64_t(hold[L > 1 ? 1 : 0]) << 32;
     low &= ones(bits);
@@ -247,6 +255,7 @@ struct Spread {
     return low;
   }
   bool disagrees() const {
+#pragma HLS INLINE
     if (plan.mode != kModeZvc) return false;
     uint32_t unused = 0;
     for (int i = 0; i < L; i++) {
@@ -291,12 +300,14 @@ struct Place {
 
   bool takes_move() const { return !draining; }
   bool takes_data(const Move& move) const {
+#pragma HLS INLINE
     if (draining) return true;
     const uint32_t have = move.block_begin ? 0 : 4 * L - pos;
     return move.bytes > have && (move.block_begin ? move.data_beats : beats_left) > 0;
   }
 
   void step(const Move& move, const Beat<L>& data, Beat<L>& out, bool& valid) {
+#pragma HLS INLINE
     if (draining) {
       valid = false;
       beats_left--;

@@ -12,7 +12,7 @@ namespace actdma {
 template <int L>
 void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   static_assert(L == 2 || L == 4 || L == 8 || L == 16, "lanes: 64 to 512 bits");
-#pragma HLS DATAFLOW
+#pragma HLS INLINE
   Stream<CheckedBeat<L>, kShallow> checked("checked");
   BeatStream<L> head("head"), payload("payload"), packet("packet");
   RawStream<L> raw("raw");
@@ -38,7 +38,7 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
 template <int L>
 void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   static_assert(L == 2 || L == 4 || L == 8 || L == 16, "lanes: 64 to 512 bits");
-#pragma HLS DATAFLOW
+#pragma HLS INLINE
   Stream<CheckedBeat<L>, kShallow> checked("checked");
   BeatStream<L> payload("payload"), raw("raw");
   PlaneStream<L> mask("mask"), data("data");

@@ -17,15 +17,21 @@ struct Verdict {
 // Lets data pass, computes the packet's CRC and ends the packet with a trailer.
 template <int L, EngineKind KIND>
 struct Finish {
-  enum Phase : uint8_t { kData, kTrailer, kEnd };
+  enum Phase : uint8_t { kData, kWeigh, kCompose, kTrailer, kEnd };
   Phase phase = kData;
   uint32_t crc = kCrcInit;
   Header<L> trailer;
+  Tail tail = {};
+  Verdict verdict = {};
+  uint32_t raw_crc = 0;
+  uint32_t status = kGood;
 
   bool takes() const { return phase == kData; }
   bool done() const { return phase == kEnd; }
+  bool emits() const { return phase == kData || phase == kTrailer; }
 
   void step(const Beat<L>& in, AxiBeat<L>& out) {
+#pragma HLS INLINE
     uint32_t w[L];
 #pragma HLS ARRAY_PARTITION variable = w complete
     if (phase == kData) {
@@ -46,12 +52,25 @@ struct Finish {
     out = make_beat<L>(w, last);
   }
 
-  // After the data: make the trailer.
-  void close(const Tail& tail, const Verdict& verdict) {
+  // After the data. The trailer takes three cycles, each with a register between it and the CRC's
+  // recurrence: what came and what was computed, the status, the words.
+  void close(const Tail& the_tail, const Verdict& the_verdict) {
+#pragma HLS INLINE
+    tail = the_tail;
+    verdict = the_verdict;
+    raw_crc = tail.refused ? 0 : KIND == kCompressor ? tail.raw_crc : ~crc;
+    phase = kWeigh;
+  }
+  void compose() {
+#pragma HLS INLINE
+    if (phase == kWeigh) {
+      status = weigh();
+      phase = kCompose;
+      return;
+    }
     uint32_t* t = trailer.d;
-    const uint32_t raw_crc = tail.refused ? 0 : KIND == kCompressor ? tail.raw_crc : ~crc;
     t[kTrailMagic] = kTrailerMagic;
-    t[kTrailStatus] = status(tail, verdict, raw_crc);
+    t[kTrailStatus] = status;
     t[kTrailSequence] = tail.sequence;
     t[kTrailDescriptorCrc] = tail.descriptor_crc;
     t[kTrailRawLow] = tail.raw_low;
@@ -66,7 +85,8 @@ struct Finish {
 
  private:
   // The lowest status that holds.
-  static uint32_t status(const Tail& tail, const Verdict& verdict, uint32_t raw_crc) {
+  uint32_t weigh() const {
+#pragma HLS INLINE
     if (tail.refused || KIND == kCompressor) return tail.status;
     uint32_t worst = tail.status;
     if (verdict.status != kGood) worst = lower(worst, verdict.status);
@@ -89,6 +109,8 @@ void finish(BeatStream<L>& in, Stream<Tail, 2>& tail, Stream<Verdict, 2>& verdic
     if (state.takes()) beat = in.read();
     if (beat.last) {
       state.close(tail.read(), verdict.read());
+    } else if (!state.emits()) {
+      state.compose();
     } else {
       AxiBeat<L> packet_beat;
       state.step(beat, packet_beat);

@@ -109,6 +109,7 @@ constexpr bool block_length_ok(uint32_t codec, uint32_t w0, uint32_t block_words
 // What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status.
 // Codec bits not in `codecs` are not built in.
 inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {
+#pragma HLS INLINE
   const uint32_t version = d[kDescKind] & 0xFF;
   const uint32_t operation = d[kDescKind] >> 8 & 0xFF;
   const uint32_t codec = d[kDescKind] >> 16 & 0xFF;

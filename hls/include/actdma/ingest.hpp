@@ -15,6 +15,7 @@ template <int L>
 struct CheckedBeat {
   uint32_t w[L];
   uint32_t crc;
+  bool broken;  // this beat or one before it in the packet had bytes left out (TKEEP)
   bool last;
 };
 
@@ -29,6 +30,16 @@ struct Tail {
   bool refused;      // by the descriptor alone: no data follows
   bool identify;
 };
+
+// A packet with bytes left out is not a multiple of 64 bytes, unless its descriptor is refused
+// anyway.
+inline Tail close_tail(const Tail& tail, bool broken) {
+#pragma HLS INLINE
+  Tail closed = tail;
+  const bool descriptor_bad = tail.status != kGood && tail.status <= kBadRawBytes;
+  if (broken && !descriptor_bad) closed.status = kBadLength;
+  return closed;
+}
 
 // What a decompressor's parser needs to know of the descriptor.
 struct Job {
@@ -45,8 +56,10 @@ template <int L, bool RESTART>
 struct InputCrc {
   uint32_t crc = kCrcInit;
   uint32_t beats = 0;
+  bool broken = false;
 
   void step(const AxiBeat<L>& in, CheckedBeat<L>& out) {
+#pragma HLS INLINE
     if (RESTART && beats == kHeaderWords / L) crc = kCrcInit;
     if (beats <= kHeaderWords / L) beats++;
     crc = crc_beat<L>(crc, in.w);
@@ -54,7 +67,9 @@ struct InputCrc {
 #pragma HLS UNROLL
       out.w[i] = in.w[i];
     }
+    broken = broken || !in.keep;
     out.crc = crc;
+    out.broken = broken;
     out.last = in.last;
   }
 };
@@ -79,6 +94,7 @@ struct Header {
 
   // Shift one beat in at the end; true when the descriptor is whole.
   bool shift(const uint32_t w[L]) {
+#pragma HLS INLINE
     for (int i = 0; i < kHeaderWords - L; i++) {
 #pragma HLS UNROLL
       d[i] = d[i + L];
@@ -91,6 +107,7 @@ struct Header {
   }
   // The first beat out; after all beats the descriptor stands as before.
   void rotate(uint32_t w[L]) {
+#pragma HLS INLINE
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       w[i] = d[i];
@@ -102,6 +119,7 @@ struct Header {
   uint32_t element() const { return element_log2(d[kDescKind] >> 24); }
   uint32_t raw_words() const { return (d[kDescRawLow] + 63) / 64 * kAlignWords; }
   void fill(Tail& tail) const {
+#pragma HLS INLINE
     tail.sequence = d[kDescSequence];
     tail.descriptor_crc = d[kDescCrc];
     tail.raw_low = d[kDescRawLow];
@@ -124,24 +142,39 @@ using RawStream = Stream<RawBeat<L>, kShallow>;
 // Compressor: checks the descriptor, echoes it to `head`, forwards exactly the data announced.
 template <int L>
 struct Ingest {
-  enum Phase : uint8_t { kHeader, kEcho, kHeadEnd, kData, kDrain, kEnd };
+  enum Phase : uint8_t { kHeader, kCheck, kDecide, kEcho, kHeadEnd, kData, kDrain, kEnd };
   Phase phase = kHeader;
   Header<L> header;
   uint32_t beats_left = 0;   // of the data announced
   uint32_t block_beats = 0;  // so far in this block
   bool packet_over = false;
+  bool broken = false;
+  uint32_t crc = 0;  // after the descriptor
   Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false};
 
   bool takes() const { return phase == kHeader || phase == kData || phase == kDrain; }
   bool done() const { return phase == kEnd; }
+  // The tail at the packet's end: a broken beat is a wrong length.
+  Tail closed() const { return close_tail(tail, broken); }
 
   // One cycle. `in` is looked at only where takes() was true; `head_valid` and `data_valid` say
   // what is written.
   void step(const CheckedBeat<L>& in, Beat<L>& head, bool& head_valid, RawBeat<L>& data,
             bool& data_valid) {
+#pragma HLS INLINE
     head_valid = data_valid = false;
+    if (takes() && in.broken) broken = true;
     if (phase == kHeader) {
       read_header(in);
+    } else if (phase == kCheck) {
+      // A cycle of its own: nothing waits for the check but the next phase.
+      tail.status = check_descriptor(header.d, crc == kCrcResidue, kCodecsBuiltIn);
+      header.fill(tail);
+      phase = kDecide;
+    } else if (phase == kDecide) {
+      tail.identify = tail.status == kGood && header.identify();
+      tail.refused = tail.status != kGood || tail.identify;
+      phase = tail.refused ? kHeadEnd : kEcho;
     } else if (phase == kEcho) {
       head.last = false;
       header.rotate(head.w);
@@ -164,6 +197,7 @@ struct Ingest {
 
  private:
   void read_header(const CheckedBeat<L>& in) {
+#pragma HLS INLINE
     const bool whole = header.shift(in.w);
     packet_over = in.last;
     if (!whole) {
@@ -173,14 +207,12 @@ struct Ingest {
       }
       return;
     }
-    tail.status = check_descriptor(header.d, in.crc == kCrcResidue, kCodecsBuiltIn);
-    header.fill(tail);
-    tail.identify = tail.status == kGood && header.identify();
-    tail.refused = tail.status != kGood || tail.identify;
-    phase = tail.refused ? kHeadEnd : kEcho;
+    crc = in.crc;
+    phase = kCheck;
   }
   // After the descriptor: whatever of data and TLAST is still to come.
   void close() {
+#pragma HLS INLINE
     if (beats_left > 0 && !packet_over) {
       phase = kData;
       return;
@@ -190,6 +222,7 @@ struct Ingest {
     phase = packet_over ? kEnd : kDrain;
   }
   void forward(const CheckedBeat<L>& in, RawBeat<L>& data) {
+#pragma HLS INLINE
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       data.w[i] = in.w[i];
@@ -226,14 +259,14 @@ void ingest(Stream<CheckedBeat<L>, kShallow>& in, BeatStream<L>& head, RawStream
   RawBeat<L> end = {};
   end.last = end.block_end = true;
   data.write(end);
-  tail.write(state.tail);
+  tail.write(state.closed());
 }
 
 // Decompressor: checks the descriptor, forwards the payload, holds back the last 64 bytes: the
 // trailer.
 template <int L>
 struct IngestFrame {
-  enum Phase : uint8_t { kHeader, kPayload, kDrain, kEnd };
+  enum Phase : uint8_t { kHeader, kCheck, kDecide, kPayload, kDrain, kEnd };
   static constexpr uint32_t kHold = kHeaderWords / L;  // beats held back
   Phase phase = kHeader;
   Header<L> header;
@@ -241,20 +274,39 @@ struct IngestFrame {
   uint32_t held = 0;  // beats in it
   Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false};
 
+  bool packet_over = false;
+  bool broken = false;
+  uint32_t crc = 0;  // after the descriptor
+
+  bool takes() const { return phase == kHeader || phase == kPayload || phase == kDrain; }
   bool done() const { return phase == kEnd; }
+  Tail closed() const { return close_tail(tail, broken); }
 
   void step(const CheckedBeat<L>& in, Job& job, bool& job_valid, Beat<L>& data, bool& data_valid) {
+#pragma HLS INLINE
     job_valid = data_valid = false;
+    if (takes() && in.broken) broken = true;
     if (phase == kHeader) {
       const bool whole = header.shift(in.w);
-      if (whole || in.last) {
-        read_header(in, whole);
-        job.codec = header.codec();
-        job.element = header.element();
-        job.raw_words = header.raw_words();
-        job.refused = tail.refused;
-        job_valid = true;
+      packet_over = in.last;
+      crc = in.crc;
+      if (whole) {
+        phase = kCheck;
+      } else if (in.last) {
+        tail.status = kBadLength;
+        phase = kDecide;
       }
+    } else if (phase == kCheck) {
+      tail.status = check_descriptor(header.d, crc == kCrcResidue, kCodecsBuiltIn);
+      header.fill(tail);
+      phase = kDecide;
+    } else if (phase == kDecide) {
+      decide();
+      job.codec = header.codec();
+      job.element = header.element();
+      job.raw_words = header.raw_words();
+      job.refused = tail.refused;
+      job_valid = true;
     } else if (phase == kPayload) {
       for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
@@ -274,21 +326,16 @@ struct IngestFrame {
   }
 
  private:
-  void read_header(const CheckedBeat<L>& in, bool whole) {
-    if (!whole) {
-      tail.status = kBadLength;
-      phase = kEnd;
-      return;
-    }
-    tail.status = check_descriptor(header.d, in.crc == kCrcResidue, kCodecsBuiltIn);
-    header.fill(tail);
+  void decide() {
+#pragma HLS INLINE
     tail.identify = tail.status == kGood && header.identify();
     tail.refused = tail.status != kGood || tail.identify;
     // An identify request ends here, a frame does not.
-    if (tail.status == kGood && tail.identify != in.last) tail.status = kBadLength;
-    phase = in.last ? kEnd : tail.refused ? kDrain : kPayload;
+    if (tail.status == kGood && tail.identify != packet_over) tail.status = kBadLength;
+    phase = packet_over ? kEnd : tail.refused ? kDrain : kPayload;
   }
-  void check_trailer(uint32_t crc) {
+  void check_trailer(uint32_t frame_crc) {
+#pragma HLS INLINE
     const uint32_t* t = hold.d;
     tail.payload = t[kTrailPayloadLow];
     tail.raw_crc = t[kTrailRawCrc];
@@ -299,7 +346,7 @@ struct IngestFrame {
                t[kTrailDescriptorCrc] != tail.descriptor_crc || t[kTrailRawLow] != tail.raw_low ||
                t[kTrailRawHigh] != tail.raw_high || t[kTrailPayloadHigh] != 0) {
       tail.status = kBadTrailer;
-    } else if (crc != kCrcResidue) {
+    } else if (frame_crc != kCrcResidue) {
       tail.status = kBadFrameCrc;
     }
   }
@@ -317,12 +364,14 @@ void ingest_frame(Stream<CheckedBeat<L>, kShallow>& in, Stream<Job, 2>& job, Bea
     Job the_job;
     Beat<L> beat;
     bool job_valid, data_valid;
-    state.step(in.read(), the_job, job_valid, beat, data_valid);
+    CheckedBeat<L> checked = {};
+    if (state.takes()) checked = in.read();
+    state.step(checked, the_job, job_valid, beat, data_valid);
     if (job_valid) job.write(the_job);
     if (data_valid) data.write(beat);
   }
   data.write(end_beat<L>());
-  tail.write(state.tail);
+  tail.write(state.closed());
 }
 
 }  // namespace actdma

@@ -19,6 +19,7 @@ constexpr int kUnits = L * int(4 / sizeof(Unit));
 
 template <class Unit, int L>
 void split_beat(const uint32_t w[L], Unit u[kUnits<Unit, L>]) {
+#pragma HLS INLINE
   for (int i = 0; i < kUnits<Unit, L>; i++) {
 #pragma HLS UNROLL
     u[i] = Unit(w[i * sizeof(Unit) / 4] >> (8 * (i * sizeof(Unit) % 4)));
@@ -27,6 +28,7 @@ void split_beat(const uint32_t w[L], Unit u[kUnits<Unit, L>]) {
 
 template <class Unit, int L>
 void join_beat(const Unit u[kUnits<Unit, L>], uint32_t w[L]) {
+#pragma HLS INLINE
   for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
     w[i] = 0;
@@ -42,6 +44,7 @@ void join_beat(const Unit u[kUnits<Unit, L>], uint32_t w[L]) {
 template <class Unit, int L>
 void funnel_hardware(const uint32_t first[L], const uint32_t second[L], uint32_t pos,
                      uint32_t out[L]) {
+#pragma HLS INLINE
   constexpr int N = kUnits<Unit, L>;
   Unit u[2 * N];
 #pragma HLS ARRAY_PARTITION variable = u complete
@@ -59,6 +62,7 @@ void funnel_hardware(const uint32_t first[L], const uint32_t second[L], uint32_t
 
 template <class Unit, int L>
 void funnel(const uint32_t first[L], const uint32_t second[L], uint32_t pos, uint32_t out[L]) {
+#pragma HLS INLINE
 #ifdef __SYNTHESIS__
   funnel_hardware<Unit, L>(first, second, pos, out);
 #else
@@ -74,6 +78,7 @@ void funnel(const uint32_t first[L], const uint32_t second[L], uint32_t pos, uin
 template <class Unit, int L>
 void append_hardware(const uint32_t hold[L], uint32_t fill, const uint32_t in[L], uint32_t low[L],
                      uint32_t high[L]) {
+#pragma HLS INLINE
   constexpr int N = kUnits<Unit, L>;
   Unit u[2 * N], h[N];
 #pragma HLS ARRAY_PARTITION variable = u complete
@@ -102,6 +107,7 @@ void append_hardware(const uint32_t hold[L], uint32_t fill, const uint32_t in[L]
 template <class Unit, int L>
 void append(const uint32_t hold[L], uint32_t fill, const uint32_t in[L], uint32_t low[L],
             uint32_t high[L]) {
+#pragma HLS INLINE
 #ifdef __SYNTHESIS__
   append_hardware<Unit, L>(hold, fill, in, low, high);
 #else

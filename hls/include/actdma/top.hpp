@@ -34,7 +34,7 @@ void from_port(AxiPort<L>& port, AxiStream<L>& out) {
 #pragma HLS UNROLL
       beat.w[i] = uint32_t(word.data.range(32 * i + 31, 32 * i).to_uint());
     }
-    beat.keep = true;
+    beat.keep = word.keep == ap_uint<4 * L>(~ap_uint<4 * L>(0));
     beat.last = word.last;
     out.write(beat);
   } while (!beat.last);
@@ -59,9 +59,11 @@ void to_port(AxiStream<L>& in, AxiPort<L>& port) {
   } while (!beat.last);
 }
 
+// Inlined into the top's dataflow region, so that processes start again by themselves and frames
+// overlap.
 template <int L>
 void compress_top(AxiPort<L>& in, AxiPort<L>& out) {
-#pragma HLS DATAFLOW
+#pragma HLS INLINE
   AxiStream<L> from("from_port"), to("to_port");
   ACTDMA_PROCESS(from_port<L>(in, from));
   ACTDMA_PROCESS(compress_engine<L>(from, to));
@@ -71,7 +73,7 @@ void compress_top(AxiPort<L>& in, AxiPort<L>& out) {
 
 template <int L>
 void decompress_top(AxiPort<L>& in, AxiPort<L>& out) {
-#pragma HLS DATAFLOW
+#pragma HLS INLINE
   AxiStream<L> from("from_port"), to("to_port");
   ACTDMA_PROCESS(from_port<L>(in, from));
   ACTDMA_PROCESS(decompress_engine<L>(from, to));

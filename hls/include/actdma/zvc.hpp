@@ -11,6 +11,7 @@ namespace actdma {
 
 // Number of bits set: an adder tree, not a loop over a recurrence.
 inline uint32_t count_bits(uint64_t x) {
+#pragma HLS INLINE
 #ifndef __SYNTHESIS__
   return uint32_t(__builtin_popcountll(x));
 #else
@@ -26,6 +27,7 @@ inline uint32_t count_bits(uint64_t x) {
 // Every byte's bit from the elements' bits.
 template <int L>
 uint64_t spread_mask(uint64_t mask, uint32_t element) {
+#pragma HLS INLINE
   uint64_t bytes = 0;
   for (int i = 0; i < 4 * L; i++) {
 #pragma HLS UNROLL
@@ -40,6 +42,7 @@ uint64_t spread_mask(uint64_t mask, uint32_t element) {
 // How far every kept byte moves to the front: by the dropped bytes before it; 0 for dropped ones.
 template <int L>
 void move_distances(uint64_t keep, uint32_t distance[4 * L]) {
+#pragma HLS INLINE
   uint32_t dropped = 0;
   for (int i = 0; i < 4 * L; i++) {
 #pragma HLS UNROLL
@@ -53,6 +56,7 @@ void move_distances(uint64_t keep, uint32_t distance[4 * L]) {
 // never collide: their order stays, and distances grow by what lies between them.
 template <class T, int N>
 void move_stage(int k, const uint32_t distance[N], T u[N]) {
+#pragma HLS INLINE
   for (int i = 0; i < N; i++) {
 #pragma HLS UNROLL
     const int from = i + (1 << k) < N ? i + (1 << k) : i;
@@ -64,6 +68,7 @@ void move_stage(int k, const uint32_t distance[N], T u[N]) {
 
 template <int L>
 uint64_t compact_hardware(const uint32_t w[L], uint32_t element, uint32_t out[L]) {
+#pragma HLS INLINE
   constexpr int N = 4 * L;
   uint8_t u[N];
   uint32_t distance[N];
@@ -119,6 +124,7 @@ uint64_t compact_plain(const uint32_t w[L], uint32_t out[L]) {
 // The mask of the beat's elements; `out` is the kept ones packed, zeros behind them.
 template <int L>
 uint64_t compact(const uint32_t w[L], uint32_t element, uint32_t out[L]) {
+#pragma HLS INLINE
 #ifdef __SYNTHESIS__
   return compact_hardware<L>(w, element, out);
 #else
@@ -133,6 +139,7 @@ uint64_t compact(const uint32_t w[L], uint32_t element, uint32_t out[L]) {
 // switches.
 template <int L>
 void scatter_hardware(const uint32_t in[L], uint64_t mask, uint32_t element, uint32_t out[L]) {
+#pragma HLS INLINE
   constexpr int N = 4 * L;
   constexpr int kStages = log2_ceil(N);
   const uint64_t keep = spread_mask<L>(mask, element);
@@ -182,6 +189,7 @@ void scatter_plain(const uint32_t in[L], uint64_t mask, uint32_t out[L]) {
 
 template <int L>
 void scatter(const uint32_t in[L], uint64_t mask, uint32_t element, uint32_t out[L]) {
+#pragma HLS INLINE
 #ifdef __SYNTHESIS__
   scatter_hardware<L>(in, mask, element, out);
 #else

@@ -3,9 +3,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "actdma/engine.hpp"
@@ -84,11 +86,13 @@ struct LaneModel final : Model {
       while (mm2s.number == number && mm2s.moved < mm2s.size) {
         actdma::cycle();
         AxiBeat<L> beat;
-        std::memcpy(beat.w, mm2s.data + mm2s.moved, 4 * L);
-        beat.keep = true;
-        beat.last = mm2s.moved + 4 * L == mm2s.size;
+        const size_t bytes = std::min<size_t>(4 * L, mm2s.size - mm2s.moved);
+        std::memset(beat.w, 0, 4 * L);
+        std::memcpy(beat.w, mm2s.data + mm2s.moved, bytes);
+        beat.keep = bytes == 4 * L;
+        beat.last = mm2s.moved + bytes == mm2s.size;
         in.write(beat);
-        if (mm2s.number == number) mm2s.moved += 4 * L;
+        if (mm2s.number == number) mm2s.moved += bytes;
       }
       if (mm2s.number == number) mm2s.armed = false;
     }
@@ -136,7 +140,8 @@ std::unique_ptr<Model> make_model(const std::string& kind, int lanes, bool timed
   throw py::value_error("lanes is " + std::to_string(lanes) + ", allowed are 2, 4, 8 and 16");
 }
 
-// What Python sees. Lives between runs; a reset makes the model anew.
+// What Python sees. Lives between runs; a reset makes the model anew. Calls from several threads
+// take turns.
 class Engine {
  public:
   Engine(std::string kind, int lanes, bool timed)
@@ -144,22 +149,23 @@ class Engine {
     reset();
   }
   void reset() {
+    const Turn turn(mutex_);
     model_ = make_model(kind_, lanes_, timed_);
     apply_fault();
     sent_from_ = received_into_ = py::none();
   }
   void send(const py::buffer& buffer) {
+    const Turn turn(mutex_);
     if (model_->mm2s.armed) throw std::runtime_error("a packet is already being sent");
     const py::buffer_info info = request(buffer, false);
     const size_t size = size_t(info.size * info.itemsize);
-    if (size == 0 || size % (4 * lanes_))
-      throw py::value_error("packet of " + std::to_string(size) +
-                            " bytes, allowed are multiples of " + std::to_string(4 * lanes_));
+    if (size == 0) throw py::value_error("a packet has at least one byte");
     sent_from_ = buffer;
     model_->source->now = model_->network.now();
     model_->mm2s.arm(info.ptr, size);
   }
   void receive(const py::buffer& buffer) {
+    const Turn turn(mutex_);
     if (model_->s2mm.armed) throw std::runtime_error("a packet is already being received");
     const py::buffer_info info = request(buffer, true);
     received_into_ = buffer;
@@ -167,11 +173,13 @@ class Engine {
     model_->s2mm.arm(info.ptr, size_t(info.size * info.itemsize));
   }
   void drop() {
+    const Turn turn(mutex_);
     model_->mm2s.drop();
     model_->s2mm.drop();
     sent_from_ = received_into_ = py::none();
   }
   void run() {
+    const Turn turn(mutex_);
     {
       py::gil_scoped_release release;
       model_->network.run();
@@ -187,10 +195,27 @@ class Engine {
   }
   const std::string& fault() const { return fault_; }
   const Model& model() const { return *model_; }
+  std::vector<std::string> waiting() {
+    const Turn turn(mutex_);
+    return model_->network.waiting();
+  }
   int lanes() const { return lanes_; }
   bool timed() const { return timed_; }
 
  private:
+  // Holds the mutex, waiting for it without the GIL: its holder may want that.
+  class Turn {
+   public:
+    explicit Turn(std::mutex& mutex) : lock_(mutex, std::try_to_lock) {
+      if (lock_) return;
+      py::gil_scoped_release release;
+      lock_.lock();
+    }
+
+   private:
+    std::unique_lock<std::mutex> lock_;
+  };
+
   static py::buffer_info request(const py::buffer& buffer, bool writable) {
     py::buffer_info info = buffer.request(writable);
     if (info.ndim > 1 || (info.ndim == 1 && info.strides[0] != info.itemsize))
@@ -206,6 +231,7 @@ class Engine {
   int lanes_;
   bool timed_;
   std::unique_ptr<Model> model_;
+  std::mutex mutex_;
   py::object sent_from_, received_into_;
 };
 
@@ -230,6 +256,6 @@ PYBIND11_MODULE(_fabric, m) {
       .def_property_readonly("received", [](const Engine& e) { return e.model().s2mm.moved; })
       .def_property_readonly("overrun", [](const Engine& e) { return e.model().overrun; })
       .def_property_readonly("cycles", [](const Engine& e) { return e.model().cycles; })
-      .def_property_readonly("waiting", [](const Engine& e) { return e.model().network.waiting(); })
+      .def_property_readonly("waiting", &Engine::waiting)
       .def_property("fault", &Engine::fault, &Engine::set_fault);
 }
