@@ -1,10 +1,13 @@
 """Builds the two C++ extensions; everything else is in pyproject.toml."""
 
 import platform
+import shutil
 from glob import glob
+from pathlib import Path
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 ParallelCompile("ACTDMA_BUILD_JOBS").install()
 
@@ -25,10 +28,22 @@ def extension(name: str, folder: str, flags: tuple[str, ...] = ()) -> Pybind11Ex
     )
 
 
+class BuildWithOverlay(build_py):
+    """Puts boards and block design into the wheel; an editable install reads ``overlay/``."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            target = Path(self.build_lib, "actdma", "overlay")
+            target.mkdir(parents=True, exist_ok=True)
+            for file in glob("overlay/*.toml"):
+                shutil.copy(file, target)
+
+
 setup(
-    packages=[*find_packages("host"), "actdma.overlay"],
-    package_dir={"": "host", "actdma.overlay": "overlay"},
-    package_data={"actdma.overlay": ["*.toml"]},
+    packages=find_packages("host"),
+    package_dir={"": "host"},
+    cmdclass={"build_py": BuildWithOverlay},
     ext_modules=[
         extension("actdma.native._native", "host/actdma/native"),
         extension("actdma.emulation._fabric", "host/actdma/emulation", ("-O3", *X86)),

@@ -227,3 +227,43 @@ def test_frames_of_a_tensor_must_belong_together():
 def test_bad_input_names_what_was_given_and_what_is_allowed(call, message):
     with pytest.raises((ValueError, TypeError), match=re.escape(message)):
         call(np.zeros(3, np.float32))
+
+
+def test_compressing_leaves_a_tensors_storage_resizable():
+    torch = pytest.importorskip("torch")
+    x = torch.randn(10)
+    actdma.compress(x)
+    x.resize_(20)
+
+
+def test_data_that_is_no_whole_number_of_items_is_refused():
+    descriptor = Descriptor(element_bytes=4, raw_bytes=5, dtype=DType.float32)
+    packet = reference.encode_frame(np.ones(5, np.uint8), descriptor)
+    with pytest.raises(FrameError, match="no whole number of float32 items"):
+        actdma.decompress(packet.tobytes())
+
+
+def test_element_size_that_is_not_the_dtypes_is_refused():
+    descriptor = Descriptor(element_bytes=2, raw_bytes=8, dtype=DType.float32)
+    packet = reference.encode_frame(np.ones(8, np.uint8), descriptor)
+    with pytest.raises(FrameError, match="2 bytes per element of float32"):
+        actdma.decompress(packet.tobytes())
+
+
+def test_bool_that_is_neither_0_nor_1_is_refused():
+    descriptor = Descriptor(element_bytes=1, raw_bytes=8, dtype=DType.bool)
+    packet = reference.encode_frame(np.full(8, 7, np.uint8), descriptor)
+    with pytest.raises(FrameError, match="neither 0 nor 1"):
+        actdma.decompress(packet.tobytes())
+
+
+def test_frames_from_outside_can_be_bounded():
+    frame = bytes(actdma.compress(np.zeros(100_000)))
+    assert actdma.decompress(frame, max_bytes=800_000).size == 100_000
+    with pytest.raises(FrameError, match="more than 799999 bytes"):
+        actdma.decompress(frame, max_bytes=799_999)
+
+
+def test_masked_arrays_are_refused_not_unmasked():
+    with pytest.raises(TypeError, match="got MaskedArray"):
+        actdma.compress(np.ma.masked_array([1.0, 2.0], [False, True]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from .arrays import Layout, from_bytes, numpy_dtype, to_bytes
 from .backend import Backend, ReferenceBackend
-from .frame import FRAME_BYTES, Codec, Frame
+from .frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status
 
 BACKENDS = ("native", "board", "reference")
 
@@ -54,9 +54,10 @@ def compress(
 ) -> Frame:
     """Compress ``x`` without loss.
 
-    ``x``: NumPy array or PyTorch tensor, any shape, strides and device, of a dtype in
-    `actdma.frame.DType`. ``frame_bytes``: raw bytes per frame, a multiple of 8192. Every backend
-    returns the same bytes. TypeError for other inputs, ValueError for unknown names.
+    ``x``: NumPy array or dense PyTorch tensor, any shape, strides and device, of a dtype in
+    `actdma.frame.DType`; values, dtype and shape come back, subclasses as their base.
+    ``frame_bytes``: raw bytes per frame, a multiple of 8192. Every backend returns the same bytes.
+    TypeError for other inputs, ValueError for unknown names.
     """
     data, layout = to_bytes(x)
     frame = backend_of(backend).compress(data, layout.dtype, codec_of(codec), frame_bytes)
@@ -65,16 +66,24 @@ def compress(
 
 
 def decompress(
-    frame: Frame | bytes | bytearray | memoryview, backend: str | Backend = "native"
+    frame: Frame | bytes | bytearray | memoryview,
+    backend: str | Backend = "native",
+    *,
+    max_bytes: int | None = None,
 ) -> Any:
     """What was compressed: same type, dtype, shape and bits, in memory the caller owns.
 
     From a frame's bytes: a flat NumPy array of the frame's dtype (bfloat16 and float8, which NumPy
-    lacks, as unsigned integers). `actdma.FrameError` if the frame is not good.
+    lacks, as unsigned integers); shape and library are not part of the format. ``max_bytes``: the
+    most data that frames from outside may announce. `actdma.FrameError` if the frame is not good.
     """
     if not isinstance(frame, Frame):
-        frame = Frame.parse(frame)
+        if not isinstance(frame, (bytes, bytearray, memoryview)):
+            raise TypeError(f"expected a Frame or its bytes, got {type(frame).__name__}")
+        frame = Frame.parse(frame, max_bytes)
     out = np.empty(frame.raw_nbytes, np.uint8)
     backend_of(backend).decompress(frame, out)
+    if frame.dtype == DType.bool and out.size and out.max() > 1:
+        raise FrameError(Status.RAW_CRC, "a bool that is neither 0 nor 1")
     count = frame.raw_nbytes // numpy_dtype(frame.dtype).itemsize
     return from_bytes(out, frame.layout or Layout(frame.dtype, (count,)))

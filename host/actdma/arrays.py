@@ -27,14 +27,14 @@ def is_tensor(x: object) -> bool:
 def to_bytes(x: Any) -> tuple[np.ndarray, Layout]:
     """The values of ``x`` in C order as uint8, 1-D (a view where ``x`` is C-contiguous on the CPU).
 
-    ``x``: NumPy array or PyTorch tensor of a dtype in `DType`; else TypeError.
+    ``x``: NumPy array or dense PyTorch tensor of a dtype in `DType`; else TypeError.
     """
     if is_tensor(x):
         return _tensor_to_bytes(x)
-    if not isinstance(x, np.ndarray):
+    if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"expected a NumPy array or a PyTorch tensor, got {type(x).__name__}")
     dtype = numpy_dtype_code(x.dtype)
-    flat = np.ascontiguousarray(x).reshape(-1)
+    flat = np.ascontiguousarray(np.asarray(x)).reshape(-1)
     return flat.view(np.uint8), Layout(dtype, x.shape)
 
 
@@ -76,11 +76,29 @@ def _tensor_to_bytes(x: Any) -> tuple[np.ndarray, Layout]:
     import torch
 
     dtype = torch_dtype_code(x.dtype)
+    if x.layout is not torch.strided or x.is_nested or x.is_meta or x._is_zerotensor():
+        kind = "nested" if x.is_nested else "meta" if x.is_meta else str(x.layout)
+        raise TypeError(f"expected a dense tensor with memory, got a {kind} one")
+    layout = Layout(dtype, tuple(x.shape), x.device)
     values = x.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    # A single item may claim any stride and still count as contiguous; bytes need stride 1.
-    values = values.as_strided((values.numel(),), (1,))
-    flat = values.view(torch.uint8) if values.numel() else torch.empty(0, dtype=torch.uint8)
-    return flat.numpy(), Layout(dtype, tuple(x.shape), x.device)
+    if not values.numel():
+        return np.empty(0, np.uint8), layout
+    # By address: `Tensor.numpy()` would forbid the caller to resize the storage ever after.
+    memory = _Memory(values, values.numel() * values.element_size())
+    return np.asarray(memory), layout
+
+
+class _Memory:
+    """A tensor's bytes for NumPy, which holds this object, and with it the tensor."""
+
+    def __init__(self, tensor: Any, nbytes: int) -> None:
+        self._tensor = tensor
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (tensor.data_ptr(), False),
+        }
 
 
 def _names() -> str:

@@ -307,7 +307,7 @@ class Trailer:
         return self.identity >> 16
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False, eq=False)
 class Frame:
     """A compressed tensor: one or more frames of docs/format.md, one after the other.
 
@@ -337,17 +337,26 @@ class Frame:
     def __bytes__(self) -> bytes:
         return self.data.tobytes()
 
+    def __repr__(self) -> str:
+        return (
+            f"Frame({self.codec.name.lower()}, {self.dtype.name}, {self.raw_nbytes} bytes in "
+            f"{self.nbytes}, ratio {self.ratio:.2f}, {len(self.offsets) - 1} frame(s))"
+        )
+
     def packets(self) -> Iterator[np.ndarray]:
         """Views of the single frames."""
         for start, stop in itertools.pairwise(self.offsets):
             yield self.data[start:stop]
 
     @classmethod
-    def parse(cls, data: bytes | bytearray | memoryview | np.ndarray) -> Frame:
+    def parse(
+        cls, data: bytes | bytearray | memoryview | np.ndarray, max_bytes: int | None = None
+    ) -> Frame:
         """The `Frame` whose bytes are ``data``.
 
-        Walks descriptors and block lengths only: a backend checks the rest when it decodes.
-        `FrameError` if the frames do not end where the data ends.
+        Walks descriptors, block lengths and trailers only: a backend checks the rest when it
+        decodes. `FrameError` if the frames do not end where the data ends, or as soon as they
+        announce more than ``max_bytes`` of raw data.
         """
         array = np.frombuffer(data, np.uint8)
         offsets = [0]
@@ -357,10 +366,17 @@ class Frame:
             descriptor = Descriptor.unpack(packet)
             first = first or descriptor
             check_sequence(descriptor, first, len(offsets) - 1)
-            offsets.append(offsets[-1] + _frame_length(packet, descriptor))
             raw_nbytes += descriptor.raw_bytes
+            if max_bytes is not None and raw_nbytes > max_bytes:
+                raise FrameError(Status.RAW_BYTES, f"more than {max_bytes} bytes of data")
+            offsets.append(offsets[-1] + _frame_length(packet, descriptor))
             if descriptor.last:
                 break
+        if raw_nbytes % DType(first.dtype).itemsize:
+            raise FrameError(
+                Status.RAW_BYTES,
+                f"{raw_nbytes} bytes are no whole number of {DType(first.dtype).name} items",
+            )
         if offsets[-1] != len(array):
             raise FrameError(
                 Status.LENGTH, f"{len(array) - offsets[-1]} bytes follow the last frame"
@@ -379,6 +395,11 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
         raise FrameError(Status.RESERVED, "frames of different tensors follow each other")
     if descriptor.dtype not in DType.__members__.values():
         raise FrameError(Status.RESERVED, f"unknown dtype code {descriptor.dtype}")
+    if descriptor.element_bytes != DType(descriptor.dtype).element_bytes:
+        raise FrameError(
+            Status.ELEMENT,
+            f"{descriptor.element_bytes} bytes per element of {DType(descriptor.dtype).name}",
+        )
 
 
 def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
@@ -392,4 +413,7 @@ def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
     length = HEADER_BYTES + padded(4 * position) + HEADER_BYTES
     if length > len(packet):
         raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
+    trailer = Trailer.unpack(packet[:length])
+    if (trailer.raw_bytes, trailer.payload_bytes) != (descriptor.raw_bytes, 4 * position):
+        raise FrameError(Status.TRAILER, "its trailer tells other lengths")
     return length
