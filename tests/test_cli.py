@@ -157,3 +157,24 @@ def test_the_main_job(folder, capsys):
     assert main(["measure"]) == 0
     sentence = "run through the emulated FPGA board are bit-identical to the plain run."
     assert sentence in capsys.readouterr().out
+
+
+def test_results_that_cannot_be_written_are_refused_before_the_run(tmp_path, capsys):
+    same = str(tmp_path / "same.png")
+    for arguments, message in (
+        (["--plot", "p.foo"], "--plot p.foo: allowed are names in .png, .pdf, .svg"),
+        (["--json", same, "--plot", same], "--json, --csv and --plot must be different files"),
+        (["--json", "/proc/x.json"], "cannot write /proc/x.json"),
+    ):
+        assert main(["measure", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_interrupt_is_one_line(monkeypatch, capsys):
+    def interrupt(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("actdma.cli._measure", interrupt)
+    assert main(["measure"]) == 130
+    assert capsys.readouterr().err == "actdma: interrupted\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,13 +15,15 @@ from .version import VERSION
 
 USAGE_ERROR = 2
 FOUND_DIFFERENCE = 1
+INTERRUPTED = 130  # as shells count a SIGINT
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
     0: done, and all bits are as in the plain run. 1: a bit differs. 2: what was asked for cannot be
-    had (one sentence on stderr).
+    had (one sentence on stderr). 130: interrupted.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -28,6 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"actdma: {error}", file=sys.stderr)
         return USAGE_ERROR
+    except KeyboardInterrupt:
+        print("actdma: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (`| head`): nothing more can be said, not at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 class UsageError(Exception):
@@ -124,10 +134,12 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
 
 
 def _measure(options: argparse.Namespace) -> int:
+    _check_outputs(options)
     try:
         from . import measure
     except ImportError as error:
-        raise UsageError(str(error)) from error
+        message = f"{error.name} is missing: pip install 'actdma[demo]'"
+        raise UsageError(message if error.name else str(error)) from error
     fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(measure.Options)}
     try:
         for module in ("matplotlib", "rich", "tqdm"):
@@ -143,11 +155,29 @@ def _measure(options: argparse.Namespace) -> int:
     return 0 if same else FOUND_DIFFERENCE
 
 
+def _check_outputs(options: argparse.Namespace) -> None:
+    """`UsageError` now, not after the run, if a result could not be written."""
+    paths = [path for path in (options.json, options.csv, options.plot) if path is not None]
+    if len({path.absolute() for path in paths}) < len(paths):
+        raise UsageError("--json, --csv and --plot must be different files")
+    if options.plot is not None and options.plot.suffix not in PICTURES:
+        raise UsageError(f"--plot {options.plot}: allowed are names in {', '.join(PICTURES)}")
+    for path in paths:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = not path.exists()
+            with path.open("ab"):
+                pass
+            if new:
+                path.unlink()
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
 def _write(path: Path | None, write: Callable[[Path], None]) -> None:
     if path is None:
         return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write(path)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
