@@ -9,7 +9,7 @@ import actdma
 from actdma.api import backend_of
 from actdma.board import Board, BoardError, open_on, opener
 from actdma.board.link import decode_status
-from actdma.frame import Frame, FrameError
+from actdma.frame import Engine, Frame, FrameError
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +179,26 @@ def test_round_trip_of_owned_arrays(board, data):
     back = actdma.decompress(actdma.compress(data, backend=board), backend=board)
     assert back.flags.writeable
     np.testing.assert_array_equal(back, data)
+
+
+def test_use_within_a_frame_of_the_same_thread(monkeypatch):
+    """As a signal handler or finaliser would: refused, and the frame under way is not disturbed."""
+    x, refused = sparse(5000), []
+
+    with actdma.open_board("emulated", timed=False) as board:
+        good = bytes(actdma.compress(x, backend=board))
+        link = board._links[Engine.COMPRESSOR]
+        exchange = link.exchange
+
+        def interrupted(send, receive):
+            for use in (lambda: actdma.compress(sparse(300), backend=board), board.close):
+                with pytest.raises(BoardError, match="in use by this very thread"):
+                    use()
+                refused.append(use)
+            return exchange(send, receive)
+
+        monkeypatch.setattr(link, "exchange", interrupted)
+        assert bytes(actdma.compress(x, backend=board)) == good
+        assert len(refused) == 2
+        monkeypatch.undo()
+        assert bytes(actdma.compress(x, backend=board)) == good

@@ -50,7 +50,9 @@ class Board:
     for at once; ``probe``: insight into an emulated fabric; ``on_close``: called when the board is
     closed.
 
-    Thread-safe: one frame at a time. After an error the board has been reset and can be used again.
+    Thread-safe: one frame at a time, so frames of several tensors may alternate. Not re-entrant: a
+    signal handler or finaliser that comes in the middle of a frame of its own thread gets a
+    `BoardError`. After an error the board has been reset and can be used again.
     """
 
     name = "board"
@@ -73,6 +75,7 @@ class Board:
         self._probe = probe
         self._on_close = on_close
         self._lock = threading.RLock()
+        self._busy = False
         self._closed = False
         self._links = {
             engine: self._link(name, clock_mhz, timeout) for engine, name in _DMAS.items()
@@ -135,10 +138,12 @@ class Board:
         return cycles
 
     def close(self) -> None:
-        """Stop the DMAs and free the buffers; more calls do nothing."""
+        """Stop the DMAs and free the buffers; more calls do nothing. `BoardError` in the middle of
+        a frame of the same thread."""
         with self._lock:
             if self._closed:
                 return
+            self._check_idle()
             self._closed = True
             try:
                 if self._overlay.is_loaded():
@@ -236,22 +241,33 @@ class Board:
         what is wanted: both see the live buffers, which the next call overwrites.
         """
         with self._lock:
+            # Before anything that the outer exchange relies on is touched.
+            self._check_idle()
             self._check_usable()
-            link = self._links[engine]
-            send = self._staging.view("send", send_bytes)
-            receive = self._staging.view("receive", receive_bytes)
-            packet, room = send.view(np.ndarray), receive.view(np.ndarray)
             try:
-                fill(packet)
-                received = link.exchange(send, receive)
-                result = take(packet, room[:received])
-            except FrameError:
-                # The engine has read the packet to its end: it is ready for the next.
-                raise
-            except BaseException:
-                link.reset()
-                raise
-            return result, self._probe.cycles(link.name) if self._probe else None
+                self._busy = True
+                return self._exchange_alone(engine, send_bytes, receive_bytes, fill, take)
+            finally:
+                self._busy = False
+
+    def _exchange_alone(
+        self, engine: Engine, send_bytes: int, receive_bytes: int, fill: Any, take: Any
+    ) -> tuple[Any, int | None]:
+        link = self._links[engine]
+        send = self._staging.view("send", send_bytes)
+        receive = self._staging.view("receive", receive_bytes)
+        packet, room = send.view(np.ndarray), receive.view(np.ndarray)
+        try:
+            fill(packet)
+            received = link.exchange(send, receive)
+            result = take(packet, room[:received])
+        except FrameError:
+            # The engine has read the packet to its end: it is ready for the next.
+            raise
+        except BaseException:
+            link.reset()
+            raise
+        return result, self._probe.cycles(link.name) if self._probe else None
 
     def _link(self, name: str, clock_mhz: float, timeout: float | None) -> Link:
         try:
@@ -268,6 +284,14 @@ class Board:
         )
         link.reset()
         return link
+
+    def _check_idle(self) -> None:
+        """The lock lets its own thread in again: whoever finds the board busy interrupted it."""
+        if self._busy:
+            raise BoardError(
+                "the board is in use by this very thread: a signal handler or finaliser cannot use "
+                "it in the middle of a frame"
+            )
 
     def _check_usable(self) -> None:
         if self._closed:
