@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -326,3 +327,36 @@ def test_real_engine_without_the_wires_is_poisoned():
         dma.recvchannel.start()
         frame = exchange(dma, packet, frame_bound(data.nbytes))
     assert Trailer.unpack(frame).status == Status.LENGTH
+
+
+def test_threads_take_turns_on_the_register_bus():
+    """One thread sends while another receives, as pynq code may; a transfer runs in one of them."""
+    data = np.arange(16384, dtype=np.uint32).view(np.uint8)
+    with actdma.emulation.install() as emu:
+        dma = pynq.Overlay(emu.bitfile).axi_dma_compress
+        packet = pynq.allocate((64 + data.size,), np.uint8)
+        packet[:64] = np.frombuffer(descriptor_of(data).pack(), np.uint8)
+        packet[64:] = data
+        room = pynq.allocate((frame_bound(data.size),), np.uint8)
+        frame = reference.encode_frame(data, descriptor_of(data))
+        good = []
+
+        def send():
+            for _ in range(50):
+                dma.sendchannel.transfer(packet)
+                dma.sendchannel.wait()
+
+        def receive():
+            for _ in range(50):
+                dma.recvchannel.transfer(room)
+                dma.recvchannel.wait()
+                received = dma.recvchannel.transferred
+                good.append(bytes(room[:received]) == frame.tobytes())
+
+        packet.flush()
+        threads = [threading.Thread(target=f, daemon=True) for f in (receive, send)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert good == [True] * 50

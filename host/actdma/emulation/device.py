@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import threading
 import warnings
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,7 +66,8 @@ class EmulatedDevice(Device):
     """A device whose register bus and memory are Python objects.
 
     ``memory``: what `pynq.allocate` gives out. `map` puts registers on the bus; it is not probed
-    for: a program gets it by installing it.
+    for: a program gets it by installing it. Threads take turns on the register bus, so a transfer
+    that a write starts runs alone, as far as it can, before the write returns.
     """
 
     def __init__(self, tag: str, memory: Pool) -> None:
@@ -75,6 +77,7 @@ class EmulatedDevice(Device):
         self.capabilities = {"REGISTER_RW": True}
         self.memory = memory
         self.timestamp = ""
+        self.lock = threading.RLock()
         self._windows: list[tuple[int, int, Registers]] = []
 
     def map(self, base: int, size: int, registers: Registers) -> None:
@@ -84,15 +87,17 @@ class EmulatedDevice(Device):
     def read_registers(self, address: int, length: int) -> bytes:
         """Read whole 32-bit registers; RuntimeError (a bus error on a board) where nothing is
         mapped."""
-        return b"".join(
-            registers.read(offset).to_bytes(4, "little")
-            for registers, offset in self._decode(address, length)
-        )
+        with self.lock:
+            return b"".join(
+                registers.read(offset).to_bytes(4, "little")
+                for registers, offset in self._decode(address, length)
+            )
 
     def write_registers(self, address: int, data: bytes) -> None:
         """Write whole 32-bit registers, in order."""
-        for number, (registers, offset) in enumerate(self._decode(address, len(data))):
-            registers.write(offset, int.from_bytes(data[4 * number : 4 * number + 4], "little"))
+        with self.lock:
+            for number, (registers, offset) in enumerate(self._decode(address, len(data))):
+                registers.write(offset, int.from_bytes(data[4 * number : 4 * number + 4], "little"))
 
     def allocate(self, shape: Any, dtype: Any, **_: Any) -> Any:
         """A contiguous buffer of the emulated memory."""

@@ -68,16 +68,19 @@ class Emulation:
 
     def cycles(self, dma: str) -> int | None:
         """Clock cycles of the last packet through the kernel behind ``dma``; None if not timed."""
-        return self.kernels[dma].cycles if self.timed else None
+        with self.device.lock:
+            return self.kernels[dma].cycles if self.timed else None
 
     def waiting(self, dma: str) -> list[str]:
         """What the fabric behind ``dma`` waits for, now that nothing can move any more."""
-        return list(self.kernels[dma].waiting)
+        with self.device.lock:
+            return list(self.kernels[dma].waiting)
 
     def moved(self, dma: str) -> tuple[int, int]:
         """Bytes sent and received in the transfers started last."""
         kernel = self.kernels[dma]
-        return kernel.sent, kernel.received
+        with self.device.lock:
+            return kernel.sent, kernel.received
 
     def _dma(self, name: str) -> Dma:
         def reset(outputs: tuple[str, ...]) -> None:
