@@ -136,6 +136,27 @@ def test_same_reason_as_the_reference(backend):
         assert found[0] == found[1], f"byte {position}"
 
 
+def test_same_reason_for_frames_of_impossible_length(backend):
+    """A frame longer than any good one, or no whole number of beats, may hold bad blocks too."""
+    data = np.arange(8192, dtype=np.uint8)
+    good = ReferenceBackend().compress(data, DType.uint8, Codec.RAW).data
+    long = np.concatenate([good[:-64], np.zeros(4096, np.uint8), good[-64:]])
+    odd = np.concatenate([good, np.zeros(4, np.uint8)])
+    cases = {}
+    for name, frame in (("long", long), ("odd", odd)):
+        for word in (2048, 3000):  # the block's length in words: right, impossible
+            bad = frame.copy()
+            bad[64:68] = np.array([word << 16], "<u4").view(np.uint8)
+            cases[name, word] = Frame(bad, (0, bad.size), data.size, DType.uint8, Codec.RAW)
+    for name, frame in cases.items():
+        found = []
+        for one in (ReferenceBackend(), backend):
+            with pytest.raises(FrameError) as error:
+                one.decompress(frame, np.empty(data.size, np.uint8))
+            found.append(error.value.status)
+        assert found[0] == found[1], name
+
+
 def test_output_of_the_wrong_size(backend):
     frame = ReferenceBackend().compress(values(DType.uint8, 100, 1), DType.uint8, Codec.ZVC)
     for size in (99, 101, 0):
