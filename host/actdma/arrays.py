@@ -83,21 +83,28 @@ def _tensor_to_bytes(x: Any) -> tuple[np.ndarray, Layout]:
     values = x.detach().resolve_conj().resolve_neg().cpu().contiguous()
     if not values.numel():
         return np.empty(0, np.uint8), layout
-    # By address: `Tensor.numpy()` would forbid the caller to resize the storage ever after.
-    memory = _Memory(values, values.numel() * values.element_size())
-    return np.asarray(memory), layout
+    nbytes = values.numel() * values.element_size()
+    return bytes_at(values.data_ptr(), nbytes, owner=values), layout
+
+
+def bytes_at(address: int, nbytes: int, owner: Any) -> np.ndarray:
+    """The ``nbytes`` bytes at ``address`` as uint8, 1-D, keeping ``owner`` alive.
+
+    For tensors, because `Tensor.numpy()` would forbid to resize the storage ever after.
+    """
+    return np.asarray(_Memory(address, nbytes, owner))
 
 
 class _Memory:
-    """A tensor's bytes for NumPy, which holds this object, and with it the tensor."""
+    """Memory for NumPy, which holds this object, and with it the owner."""
 
-    def __init__(self, tensor: Any, nbytes: int) -> None:
-        self._tensor = tensor
+    def __init__(self, address: int, nbytes: int, owner: Any) -> None:
+        self._owner = owner
         self.__array_interface__ = {
             "version": 3,
             "shape": (nbytes,),
             "typestr": "|u1",
-            "data": (tensor.data_ptr(), False),
+            "data": (address, False),
         }
 
 

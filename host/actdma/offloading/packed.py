@@ -12,7 +12,7 @@ from ..arrays import torch_dtype_code
 from ..backend import Backend
 from ..frame import Codec, DType, FrameError, Status
 from .records import Record
-from .storages import View, WeakStorage, offset_in_line, storage_bytes
+from .storages import View, WeakStorage, checksum, offset_in_line, storage_bytes
 from .versions import Version
 
 
@@ -47,19 +47,34 @@ class PackedSpan:
         record.compress_cycles = self._frame.cycles
         record.stored_bytes = self._frame.nbytes
         record.zero_fraction = zero_fraction(data, dtype)
+        self._checksum = checksum(data)
         self._digest = digest(data) if verify else None
 
-    def covers(self, span: tuple[int, int], version: int) -> bool:
-        """Whether ``span`` of the same storage at ``version`` can be had from this copy."""
-        return self.version == version and self.start <= span[0] and span[1] <= self.stop
+    def covers(self, t: torch.Tensor, span: tuple[int, int]) -> bool:
+        """Whether ``span`` of the storage of ``t``, as it is now, can be had from this copy.
+
+        A version alone does not prove that: one storage can have several counters (chunks of
+        `unsafe_chunk`, ``.data``), and NumPy does not count. So the bytes are compared.
+        """
+        if self.version != t._version or not (self.start <= span[0] and span[1] <= self.stop):
+            return False
+        if t.untyped_storage().nbytes() < self.stop:
+            return False
+        return checksum(storage_bytes(t, self.start, self.stop)) == self._checksum
 
     def view(self, view: View) -> torch.Tensor:
         """A tensor with the values, dtype, shape, strides and device of the one that was saved."""
         storage = self._decoded and self._decoded()
-        if storage is None:
+        if storage is None or not self._unchanged(storage):
             storage = self._decode()
             self._decoded = WeakStorage(storage)
         return view.on(storage, self._lead - self.start)
+
+    def _unchanged(self, storage: torch.UntypedStorage) -> bool:
+        """Whether nobody has written to what was decoded, as a backward function may."""
+        flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        stop = self._lead + self.stop - self.start
+        return checksum(storage_bytes(flat, self._lead, stop)) == self._checksum
 
     def _decode(self) -> torch.UntypedStorage:
         room = torch.empty(self._lead + self.stop - self.start, dtype=torch.uint8)

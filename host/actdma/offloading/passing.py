@@ -23,6 +23,8 @@ def unsuitable(t: torch.Tensor) -> str | None:
         return "quantised"
     if t.is_meta:
         return "meta"
+    if t._is_zerotensor():
+        return "zero tensor"  # of forward-mode differentiation: it has no memory
     if str(t.dtype).removeprefix("torch.") not in DType.__members__:
         return "dtype"
     return None if t.numel() else "small"

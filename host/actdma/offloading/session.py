@@ -57,6 +57,8 @@ def offload(
     activation checkpointing (`torch.utils.checkpoint`), only the inputs of a checkpointed part are
     saved, so only those are packed: what is inside is computed again. Tensor subclasses (DTensor),
     sparse, nested, quantised, meta and fake tensors stay as they are; `Report.kept` counts them.
+    So does what a training `nn.RReLU` of the model saves: PyTorch fills it after saving it.
+    `torch.func.grad` inside the block raises: PyTorch does not support hooks there.
 
     ValueError for an unknown codec or backend and for sizes that are not allowed;
     NotImplementedError for ``exact`` and ``lossy``.
@@ -94,6 +96,7 @@ class Session:
         self._kept: collections.Counter[str] = collections.Counter()
         self._hooks: saved_tensors_hooks | None = None
 
+    @torch._disable_dynamo
     def __enter__(self) -> Session:
         if self._hooks is not None:
             raise RuntimeError("this offload session is already open")
@@ -104,6 +107,7 @@ class Session:
         self._names.open()
         return self
 
+    @torch._disable_dynamo
     def __exit__(self, *exception: object) -> None:
         hooks, self._hooks = self._hooks, None
         hooks.__exit__(*exception)
@@ -115,8 +119,10 @@ class Session:
         """What was packed so far, and what came back."""
         return Report(list(self._records), environment(self._backend), dict(self._kept))
 
+    @torch._disable_dynamo
     def _pack(self, t: torch.Tensor) -> Packed | Kept:
         reason = unsuitable(t) or ("parameter" if t in self._parameters else None)
+        reason = reason or ("rrelu" if self._names.in_rrelu else None)
         if reason is None:
             needed = touched(t)
             if needed[1] - needed[0] >= self._min_bytes:
@@ -125,6 +131,7 @@ class Session:
         self._kept[reason] += 1
         return Kept(t)
 
+    @torch._disable_dynamo
     def _unpack(self, saved: Packed | Kept) -> torch.Tensor:
         # Backward has begun: what was saved in forward is not saved again.
         self._spans.clear()
@@ -137,7 +144,7 @@ class Session:
             known = self._spans.put(t, [])
         for reference in known:
             span = reference()
-            if span is not None and span.covers(needed, t._version):
+            if span is not None and span.covers(t, needed):
                 span.record.saves += 1
                 return span
         span = self._new_span(t, span_to_pack(t, needed))

@@ -9,6 +9,9 @@ import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from ..arrays import bytes_at
+from ..native._native import crc32c
+
 T = TypeVar("T")
 
 # Memory of PyTorch's CPU allocator begins at a multiple of this, and vector libraries may choose
@@ -39,8 +42,20 @@ def span_to_pack(t: torch.Tensor, needed: tuple[int, int]) -> tuple[int, int]:
 
 def storage_bytes(t: torch.Tensor, start: int, stop: int) -> np.ndarray:
     """Bytes ``start`` to ``stop`` of the storage of ``t``: uint8, 1-D; on the CPU a view."""
+    storage = t.untyped_storage()
+    if t.device.type == "cpu":
+        return bytes_at(storage.data_ptr() + start, stop - start, owner=storage)
     flat = torch.empty(0, dtype=torch.uint8, device=t.device)
-    return flat.set_(t.untyped_storage(), start, (stop - start,), (1,)).cpu().numpy()
+    return flat.set_(storage, start, (stop - start,), (1,)).cpu().numpy()
+
+
+def checksum(data: np.ndarray) -> tuple[int, int]:
+    """What tells changed bytes (uint8, 1-D) from the same ones, at the memory's speed.
+
+    Two independent sums of 32 and 64 bits; not meant against someone who wants them to agree.
+    """
+    whole = data[: data.size // 8 * 8].view(np.uint64)
+    return crc32c(data), int(np.add.reduce(whole, dtype=np.uint64))
 
 
 def offset_in_line(t: torch.Tensor, start: int) -> int:
