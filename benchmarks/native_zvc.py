@@ -10,35 +10,18 @@ only the blocks are coded (`_native.encode_blocks`), with CRC whole frames with 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import datetime
 import itertools
-import json
-import platform
-import re
-import shlex
 import statistics
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from common import memcpy_seconds, publish, random_data, timed
 
 from actdma.frame import Codec, Descriptor, frame_bound
 from actdma.native import _native
 
 OPERATIONS = ("compress", "compress + CRC", "decompress", "decompress + CRC")
 COLUMNS = ("element", "zeros", "ISA", *OPERATIONS, "memcpy")
-SECTION = "## Native zvc"
-
-
-def timed(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
 
 
 def measure(
@@ -65,7 +48,7 @@ def measure(
         pairs = []
         for _ in range(repeats):
             seconds = timed(function)
-            copy = timed(lambda: ctypes.memmove(back.ctypes.data, raw.ctypes.data, raw.size))
+            copy = memcpy_seconds(back, raw)
             pairs.append((seconds, copy))
         seconds, copy = (statistics.median(column) for column in zip(*pairs, strict=True))
         results[name] = {
@@ -79,33 +62,6 @@ def measure(
     return results
 
 
-def random_data(nbytes: int, element_bytes: int, zeros: float) -> np.ndarray:
-    """``nbytes`` of random elements as uint8, the fraction ``zeros`` of them zero."""
-    rng = np.random.default_rng(0)
-    dtype = np.dtype(f"u{element_bytes}")
-    values = rng.integers(1, np.iinfo(dtype).max, nbytes // element_bytes, dtype)
-    values[rng.random(values.size, np.float32) < zeros] = 0
-    return values.view(np.uint8)
-
-
-def processor() -> str:
-    """The processor's name as the system gives it."""
-    try:
-        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        found = None
-    return found[1] if found else platform.processor() or platform.machine()
-
-
-def update_section(path: Path, body: str) -> None:
-    """Put ``body`` below the heading of this benchmark in ``path``, in place of what was there."""
-    text = path.read_text() if path.exists() else "# Performance\n"
-    before, _, after = text.partition(SECTION + "\n")
-    following = re.search(r"^## ", after, re.MULTILINE)
-    rest = after[following.start() :] if following else ""
-    path.write_text(f"{before.rstrip()}\n\n{SECTION}\n\n{body}\n" + (f"\n{rest}" if rest else ""))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--mib", type=int, default=64, help="raw data, MiB")
@@ -117,11 +73,6 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
     args = parser.parse_args()
 
-    caption = (
-        f"measured on {processor()}, {datetime.date.today()}: GB/s of raw data (ratio to memcpy), "
-        f"{args.mib} MiB, one thread, medians of {args.repeats}"
-    )
-    table = Table(*COLUMNS, title="Native zvc", caption=caption)
     rows, figures = [], []
     for element_bytes, zeros in itertools.product(args.element_bytes, args.zeros):
         raw = random_data(args.mib << 20, element_bytes, zeros)
@@ -133,17 +84,11 @@ def main() -> None:
             figures.append(
                 {"element_bytes": element_bytes, "zeros": zeros, "isa": isa, "results": results}
             )
-            table.add_row(*rows[-1])
-    console = Console()
-    console.width = max(console.width, 120)
-    console.print(table)
-    if args.json:
-        args.json.write_text(json.dumps({"caption": caption, "figures": figures}, indent=2) + "\n")
-    if args.docs:
-        lines = [COLUMNS, ["---"] * len(COLUMNS), *rows]
-        body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        command = shlex.join(["python", *sys.argv])
-        update_section(args.docs, f"{caption[0].upper()}{caption[1:]}.\n\n`{command}`\n\n{body}")
+    what = (
+        f"GB/s of raw data (ratio to memcpy), measured, {args.mib} MiB, one thread, medians of "
+        f"{args.repeats}"
+    )
+    publish("Native zvc", COLUMNS, rows, figures, what, args)
 
 
 if __name__ == "__main__":

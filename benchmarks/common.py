@@ -1,0 +1,83 @@
+"""What the benchmarks share: data, memcpy, and where the tables go."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import datetime
+import json
+import platform
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+
+def timed(function: Callable[[], object]) -> float:
+    """Wall-clock seconds of one call."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def memcpy_seconds(target: np.ndarray, source: np.ndarray) -> float:
+    """Seconds to copy ``source`` (contiguous) over ``target``."""
+    return timed(lambda: ctypes.memmove(target.ctypes.data, source.ctypes.data, source.nbytes))
+
+
+def random_data(nbytes: int, element_bytes: int, zeros: float) -> np.ndarray:
+    """``nbytes`` of random elements as uint8, the fraction ``zeros`` of them zero."""
+    rng = np.random.default_rng(0)
+    dtype = np.dtype(f"u{element_bytes}")
+    values = rng.integers(1, np.iinfo(dtype).max, nbytes // element_bytes, dtype)
+    values[rng.random(values.size, np.float32) < zeros] = 0
+    return values.view(np.uint8)
+
+
+def processor() -> str:
+    """The processor's name as the system gives it."""
+    try:
+        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def publish(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    figures: list,
+    what: str,
+    args: argparse.Namespace,
+) -> None:
+    """Print the table; figures go to ``args.json``, the table to ``args.docs``, if given."""
+    caption = f"{processor()}, {datetime.date.today()}: {what}"
+    table = Table(*columns, title=title, caption=caption)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    console.width = max(console.width, 120)
+    console.print(table)
+    if args.json:
+        args.json.write_text(json.dumps({"caption": caption, "figures": figures}, indent=2) + "\n")
+    if args.docs:
+        lines = [columns, ["---"] * len(columns), *rows]
+        body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        command = shlex.join(["python", *sys.argv])
+        update_section(args.docs, f"## {title}", f"{caption}.\n\n`{command}`\n\n{body}")
+
+
+def update_section(path: Path, heading: str, body: str) -> None:
+    """Put ``body`` below ``heading`` in ``path``, in place of what was there."""
+    text = path.read_text() if path.exists() else "# Performance\n"
+    before, _, after = text.partition(heading + "\n")
+    following = re.search(r"^## ", after, re.MULTILINE)
+    rest = after[following.start() :] if following else ""
+    path.write_text(f"{before.rstrip()}\n\n{heading}\n\n{body}\n" + (f"\n{rest}" if rest else ""))
