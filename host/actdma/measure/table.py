@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from ..offloading import Report, text
@@ -22,25 +23,27 @@ def show(report: Report, console: Console | None = None) -> None:
         console = rich_console.Console(highlight=False)
         if not console.is_terminal:
             console = rich_console.Console(highlight=False, width=WIDTH)
-    console.print(records_table(report))
+    console.print(records_table(report, narrow=console.width < WIDTH))
     console.print(totals_table(report))
     console.print()
     for good, sentence in text.verdict(report):
         console.print(sentence, style="green" if good else "bold red", soft_wrap=True)
 
 
-def records_table(report: Report) -> Table:
-    """One row per packed tensor."""
+def records_table(report: Report, *, narrow: bool = False) -> Table:
+    """One row per packed tensor; ``narrow``: without the dtype where it is the same in all rows."""
     table = need("rich.table").Table(
         title=text.title(report),
         caption=text.rates_are(report),
         box=need("rich.box").SIMPLE_HEAD,
     )
-    for name, align in zip(text.columns(), text.ALIGN, strict=True):
+    same = len({record.dtype for record in report.records}) < 2
+    shown = [not (narrow and same and name == "dtype") for name in text.columns()]
+    for name, align in itertools.compress(zip(text.columns(), text.ALIGN, strict=True), shown):
         # Only names may be folded in a narrow terminal.
         table.add_column(name, justify=_JUSTIFY[align], no_wrap=name != "saved by", overflow="fold")
     for record in report.records:
-        table.add_row(*text.cells(report, record))
+        table.add_row(*itertools.compress(text.cells(report, record), shown))
     return table
 
 
