@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -202,3 +205,54 @@ def test_use_within_a_frame_of_the_same_thread(monkeypatch):
         assert len(refused) == 2
         monkeypatch.undo()
         assert bytes(actdma.compress(x, backend=board)) == good
+
+
+def test_a_forked_child_opens_its_own_board():
+    """While a thread of the parent is in a frame, its lock held: an error, and no deadlock. The
+    child's close and exit leave the parent's board alone."""
+    code = """
+import os, pathlib, sys, threading, warnings
+import numpy as np
+import actdma
+from actdma.board import opener
+
+warnings.simplefilter("ignore")
+os.environ["ACTDMA_BOARD"] = "emulated"
+x = np.arange(30000, dtype=np.float32)
+good = bytes(actdma.compress(x, backend="board"))
+board = opener.shared_board()
+stop = []
+
+
+def work():
+    while not stop:
+        assert bytes(actdma.compress(x, backend=board)) == good
+
+
+thread = threading.Thread(target=work, daemon=True)
+thread.start()
+for held in (False, True):
+    if held:
+        opener._shared_lock.acquire()
+    child = os.fork()
+    if not child:
+        try:
+            actdma.compress(x, backend=board)
+        except opener.BoardError as error:
+            assert "opened in another process; open it again" in str(error)
+        else:
+            os._exit(1)
+        assert bytes(actdma.compress(x, backend="board")) == good
+        assert opener.shared_board() is not board
+        board.close()
+        sys.exit(0)
+    if held:
+        opener._shared_lock.release()
+    assert os.waitpid(child, 0)[1] == 0
+stop.append(True)
+thread.join()
+assert opener.shared_board() is board
+assert bytes(actdma.compress(x, backend=board)) == good
+board.close()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import os
+import subprocess
+import sys
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -360,3 +364,63 @@ def test_threads_take_turns_on_the_register_bus():
         for thread in threads:
             thread.join(60)
         assert good == [True] * 50
+
+
+def test_memory_is_released_at_close():
+    """All of it at once, or with the last buffer; freed buffers and views of them do not pin it."""
+    emu = actdma.emulation.install(kernels=reference_kernels(), activate=False)
+    freed, kept = (emu.device.allocate((64,), np.uint8) for _ in range(2))
+    memories = [weakref.ref(emu.memory.dram.base), weakref.ref(emu.memory.cached.base)]
+    kept[:] = 7
+    freed.freebuffer()
+    del freed
+    emu.close()
+    assert [memory() is None for memory in memories] == [True, False]
+    kept.flush()
+    kept.invalidate()
+    assert (kept == 7).all()
+    with pytest.raises(MemoryError, match="closed"):
+        emu.device.allocate((64,), np.uint8)
+    del kept
+    assert memories[1]() is None
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_leaves_the_files_and_the_device_alone():
+    with actdma.emulation.install(kernels=reference_kernels(), activate=False) as emu:
+
+        def refused(use):
+            with pytest.raises(RuntimeError, match="in another process"):
+                use()
+
+        child = os.fork()
+        if not child:
+            try:
+                refused(lambda: emu.device.allocate((64,), np.uint8))
+                refused(lambda: emu.device.read_registers(0xA000_0000, 4))
+                refused(lambda: emu.device.write_registers(0xA000_0000, bytes(4)))
+                emu.close()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert Path(emu.bitfile).is_file()
+        emu.device.allocate((64,), np.uint8)
+
+
+def test_a_child_that_exits_normally_leaves_the_files():
+    code = """
+import os, pathlib, sys
+import actdma
+emu = actdma.emulation.install()
+if os.fork() == 0:
+    sys.exit(0)
+assert os.wait()[1] == 0
+assert pathlib.Path(emu.bitfile).is_file()
+print(emu.bitfile)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not Path(done.stdout.strip()).exists()

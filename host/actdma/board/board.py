@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -52,7 +53,8 @@ class Board:
 
     Thread-safe: one frame at a time, so frames of several tensors may alternate. Not re-entrant: a
     signal handler or finaliser that comes in the middle of a frame of its own thread gets a
-    `BoardError`. After an error the board has been reset and can be used again.
+    `BoardError`. After an error the board has been reset and can be used again. A board belongs to
+    the process that opened it: a forked child gets a `BoardError`, and its `close` changes nothing.
     """
 
     name = "board"
@@ -75,6 +77,7 @@ class Board:
         self._probe = probe
         self._on_close = on_close
         self._lock = threading.RLock()
+        self._process = os.getpid()
         self._busy = False
         self._closed = False
         self._links = {
@@ -140,6 +143,9 @@ class Board:
     def close(self) -> None:
         """Stop the DMAs and free the buffers; more calls do nothing. `BoardError` in the middle of
         a frame of the same thread."""
+        if os.getpid() != self._process:
+            self._closed = True
+            return
         with self._lock:
             if self._closed:
                 return
@@ -238,6 +244,9 @@ class Board:
         ``fill(packet)`` writes the packet, ``take(packet, answer)`` checks the answer and copies
         what is wanted: both see the live buffers, which the next call overwrites.
         """
+        # First of all: a thread of the parent may have held the lock that a forked child inherits.
+        if os.getpid() != self._process:
+            raise BoardError("the board was opened in another process; open it again in this one")
         with self._lock:
             # Before anything that the outer exchange relies on is touched.
             self._check_idle()

@@ -85,13 +85,29 @@ def open_on(emulation: Emulation, **options: Any) -> Board:
 
 
 def shared_board() -> Board:
-    """The process's own board, opened with `open_board` at the first call and closed at exit."""
+    """The process's own board, opened with `open_board` at the first call and closed at exit. A
+    forked child opens its own."""
     global _shared
     with _shared_lock:
         if _shared is None or _shared.closed:
             _shared = open_board()
-            atexit.register(_shared.close)
         return _shared
+
+
+@atexit.register
+def _close_shared() -> None:
+    if _shared is not None:
+        _shared.close()
+
+
+def _forget_shared() -> None:
+    """In a forked child: the board is its parent's, and the lock may be held by nobody left."""
+    global _shared, _shared_lock
+    _shared, _shared_lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_shared)
 
 
 def find_device() -> tuple[Any | None, str]:

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from pathlib import Path
@@ -68,6 +69,8 @@ class EmulatedDevice(Device):
     ``memory``: what `pynq.allocate` gives out. `map` puts registers on the bus; it is not probed
     for: a program gets it by installing it. Threads take turns on the register bus, so a transfer
     that a write starts runs alone, as far as it can, before the write returns.
+    A forked child has only a copy of the memory and perhaps half a transfer: it gets a
+    RuntimeError.
     """
 
     def __init__(self, tag: str, memory: Pool) -> None:
@@ -78,6 +81,7 @@ class EmulatedDevice(Device):
         self.memory = memory
         self.timestamp = ""
         self.lock = threading.RLock()
+        self._process = os.getpid()
         self._windows: list[tuple[int, int, Registers]] = []
 
     def map(self, base: int, size: int, registers: Registers) -> None:
@@ -87,6 +91,7 @@ class EmulatedDevice(Device):
     def read_registers(self, address: int, length: int) -> bytes:
         """Read whole 32-bit registers; RuntimeError (a bus error on a board) where nothing is
         mapped."""
+        self._check_process()
         with self.lock:
             return b"".join(
                 registers.read(offset).to_bytes(4, "little")
@@ -95,12 +100,14 @@ class EmulatedDevice(Device):
 
     def write_registers(self, address: int, data: bytes) -> None:
         """Write whole 32-bit registers, in order."""
+        self._check_process()
         with self.lock:
             for number, (registers, offset) in enumerate(self._decode(address, len(data))):
                 registers.write(offset, int.from_bytes(data[4 * number : 4 * number + 4], "little"))
 
     def allocate(self, shape: Any, dtype: Any, **_: Any) -> Any:
         """A contiguous buffer of the emulated memory."""
+        self._check_process()
         return self.memory.buffer(shape, dtype, self)
 
     def flush(self, bo: int, offset: int, _virtual: int, nbytes: int) -> None:
@@ -134,6 +141,12 @@ class EmulatedDevice(Device):
 
     def gen_cache(self, bitstream: Any, parser: Any = None) -> None:
         """pynq would write a cache into its own package folder."""
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "the emulated board was installed in another process; install one in this process"
+            )
 
     def _decode(self, address: int, length: int) -> list[tuple[Registers, int]]:
         for base, size, registers in self._windows:

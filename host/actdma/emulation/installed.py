@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -36,14 +39,16 @@ class Emulation:
         self.memory = memory
         self.kernels = kernels
         self.timed = timed
+        self._process = os.getpid()
         self.dmas = {name: self._dma(name) for name in kernels}
         self.device = EmulatedDevice(f"emulated{next(_numbers)}", memory)
         for name, dma in self.dmas.items():
             self.device.map(*design.window(name), dma)
         for base, registers in clock_registers(design).items():
             self.device.map(base, 0x1000, registers)
-        self._folder = tempfile.TemporaryDirectory(prefix="actdma-")
-        self.bitfile = self._write_files(Path(self._folder.name))
+        folder = tempfile.mkdtemp(prefix="actdma-")
+        self._remove_files = weakref.finalize(self, _remove, folder, os.getpid())
+        self.bitfile = self._write_files(Path(folder))
         self._replaced: list[object] | None = None
 
     def activate(self) -> None:
@@ -56,7 +61,8 @@ class Emulation:
         Device.active_device = self.device
 
     def close(self) -> None:
-        """Give pynq its former active device back and remove the files. Buffers stay valid."""
+        """Give pynq its former active device back and remove the files. Buffers stay valid
+        until they are freed; no more can be allocated."""
         from pynq.pl_server.device import Device
 
         if self._replaced is not None and vars(Device).get("_active_device") is self.device:
@@ -64,7 +70,9 @@ class Emulation:
             for device in self._replaced:
                 Device.active_device = device
         self._replaced = None
-        self._folder.cleanup()
+        self._remove_files()
+        if os.getpid() == self._process:
+            self.memory.close()
 
     def cycles(self, dma: str) -> int | None:
         """Clock cycles of the last packet through the kernel behind ``dma``; None if not timed."""
@@ -142,6 +150,12 @@ def install(
     if activate:
         emulation.activate()
     return emulation
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove the files, but not those of a forked child's parent."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _engine(dma: str, lanes: int, timed: bool) -> KernelFactory:

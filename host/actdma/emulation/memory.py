@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import threading
 from typing import Any
 
@@ -23,13 +25,22 @@ class Pool:
     def __init__(self, base: int, size: int, cache: bool = True) -> None:
         self.base = base
         self.size = size
-        self.dram = np.zeros(size, np.uint8)
-        self.cached = np.zeros(size, np.uint8) if cache else self.dram
+        self.dram = _pages(size)
+        self.cached = _pages(size) if cache else self.dram
+        self.closed = False
+        self._process = os.getpid()
         self.flushes = 0
         self.invalidations = 0
         self._blocks: dict[int, int] = {}
         # Buffers are freed by the garbage collector too, at any point of an allocation.
         self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Return the memory to the system as soon as the last buffer in it is gone; nothing is
+        allocated or mapped any more."""
+        with self._lock:
+            self.closed = True
+            self.dram = self.cached = np.empty(0, np.uint8)
 
     @property
     def live(self) -> int:
@@ -46,6 +57,8 @@ class Pool:
         no room."""
         need = max(1, -(-nbytes // PAGE)) * PAGE
         with self._lock:
+            if self.closed:
+                raise MemoryError("the emulated board is closed, and its contiguous memory gone")
             offset, largest = self._first_fit(need)
             if offset is None:
                 raise MemoryError(
@@ -58,12 +71,15 @@ class Pool:
 
     def return_pointer(self, address: int) -> None:
         """Free what `allocate` returned (the name is the one pynq's buffers call)."""
+        if os.getpid() != self._process:
+            return  # a forked child may have inherited the lock as another thread held it
         with self._lock:
             self._blocks.pop(address, None)
 
     def contains(self, address: int, nbytes: int) -> bool:
         """Whether a DMA may touch these bytes."""
-        return self.base <= address and address + nbytes <= self.base + self.size
+        end = self.base + self.size
+        return not self.closed and self.base <= address and address + nbytes <= end
 
     def dma_view(self, address: int, nbytes: int) -> memoryview:
         """The bytes as a DMA sees them."""
@@ -81,7 +97,7 @@ class Pool:
         self._copy(self.dram, self.cached, address, nbytes)
 
     def _copy(self, source: np.ndarray, target: np.ndarray, address: int, nbytes: int) -> None:
-        if source is target:
+        if source is target or self.closed:
             return
         start = (address - self.base) // LINE * LINE
         stop = -(-(address - self.base + nbytes) // LINE) * LINE
@@ -123,3 +139,9 @@ class Pool:
         # pynq would unmap the memory of a buffer freed twice.
         buffer.freed = True
         return buffer
+
+
+def _pages(size: int) -> np.ndarray:
+    """Zeroed memory of its own, which goes back to the system with the last view of it."""
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    return np.frombuffer(mmap.mmap(-1, size, flags=private), np.uint8)
