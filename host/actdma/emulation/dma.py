@@ -150,8 +150,7 @@ class Dma:
 
     def _start_send(self, channel: Channel) -> None:
         if self._mapped(channel):
-            data = self._memory.dma_view(channel.address, channel.length)
-            self._kernel.send(self._whole_beats(data))
+            self._kernel.send(self._memory.dma_view(channel.address, channel.length))
             self._run()
 
     def _start_receive(self, channel: Channel) -> None:
@@ -167,11 +166,6 @@ class Dma:
         elif channel.address % self._width:
             channel.fail(INTERNAL_ERROR)
         return channel.busy
-
-    def _whole_beats(self, data: memoryview) -> memoryview:
-        """The last beat of an odd length comes with TKEEP partly low; kernels see zeros there."""
-        missing = -len(data) % self._width
-        return memoryview(bytes(data) + bytes(missing)) if missing else data
 
     def _run(self) -> None:
         kernel = self._kernel

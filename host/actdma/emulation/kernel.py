@@ -55,7 +55,10 @@ class Kernel(Protocol):
         ...
 
     def send(self, data: memoryview) -> None:
-        """Arm one packet, a whole number of beats; TLAST comes with the last. Kept until taken."""
+        """Arm one packet of any length; TLAST comes with the last beat. Kept until taken.
+
+        Where the length is no whole number of beats, TKEEP leaves out lanes of the last.
+        """
         ...
 
     def receive(self, data: memoryview) -> None:
