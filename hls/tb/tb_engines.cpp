@@ -58,8 +58,8 @@ Result run(bool compress, const std::vector<Bytes>& packets, const Pattern& idle
     else
       actdma::decompress_engine<L>(in, out);
   });
+  Bytes packet;  // not the sink's own: a process that is still waiting at the end is not unwound
   network.spawn("sink", [&] {
-    Bytes packet;
     for (int beats = 0;;) {
       actdma::csim::current()->now += 1 + pressure(beats++);
       const AxiBeat<L> beat = out.read();

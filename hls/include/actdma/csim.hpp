@@ -24,6 +24,18 @@
 #include <ucontext.h>
 #endif
 
+// The address sanitizer wants to know when stacks are swapped, and when memory that was one is used
+// anew.
+#ifdef __SANITIZE_ADDRESS__
+extern "C" void __sanitizer_start_switch_fiber(void** save, const void* bottom, size_t size);
+extern "C" void __sanitizer_finish_switch_fiber(void* save, const void** bottom, size_t* size);
+extern "C" void __asan_unpoison_memory_region(const volatile void* address, size_t size);
+#else
+inline void __sanitizer_start_switch_fiber(void**, const void*, size_t) {}
+inline void __sanitizer_finish_switch_fiber(void*, const void**, size_t*) {}
+inline void __asan_unpoison_memory_region(const volatile void*, size_t) {}
+#endif
+
 namespace actdma::csim {
 
 class Network;
@@ -60,7 +72,11 @@ class Stack {
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
     mprotect(memory_, size_t(sysconf(_SC_PAGESIZE)), PROT_NONE);
   }
-  ~Stack() { munmap(memory_, kBytes); }
+  ~Stack() {
+    // A coroutine that is dropped has not left its frames.
+    __asan_unpoison_memory_region(memory_, kBytes);
+    munmap(memory_, kBytes);
+  }
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
   char* bottom() const { return static_cast<char*>(memory_); }
@@ -106,6 +122,7 @@ class Process {
  private:
   friend class Network;
   static void entry(Process* self) {
+    __sanitizer_finish_switch_fiber(nullptr, &self->outer_bottom_, &self->outer_bytes_);
     try {
       self->body_();
     } catch (...) {
@@ -121,6 +138,8 @@ class Process {
   std::function<void()> body_;
   Stack stack_;
   std::exception_ptr error_;
+  const void* outer_bottom_ = nullptr;  // the scheduler's stack, for the sanitizer
+  size_t outer_bytes_ = 0;
   const Waitable* what_ = nullptr;
   bool for_data_ = false;
   bool done_ = false;
@@ -247,20 +266,26 @@ inline Process::Process(Network& network, const char* name, std::function<void()
 inline void Process::resume() {
   Process* outer = running;
   running = this;
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, stack_.bottom(), Stack::kBytes);
 #if defined(__x86_64__) || defined(__aarch64__)
   actdma_csim_switch(&scheduler_context_, self_context_);
 #else
   swapcontext(&scheduler_context_, &self_context_);
 #endif
+  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
   running = outer;
 }
 
 inline void Process::leave() {
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, outer_bottom_, outer_bytes_);
 #if defined(__x86_64__) || defined(__aarch64__)
   actdma_csim_switch(&self_context_, scheduler_context_);
 #else
   swapcontext(&self_context_, &scheduler_context_);
 #endif
+  __sanitizer_finish_switch_fiber(fake, &outer_bottom_, &outer_bytes_);
 }
 
 // Start a process of the running dataflow region.
