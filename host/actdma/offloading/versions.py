@@ -18,7 +18,7 @@ class Version:
 
     def __init__(self, t: torch.Tensor, *, keep: bool = False) -> None:
         """``keep``: the tensor's data stays in memory (`tensor`)."""
-        self._counter = t.detach()
+        self._counter = t if keep and t.is_leaf else t.detach()
         if not keep:
             self._counter.data = torch.empty(0, dtype=t.dtype, device=t.device)
         self._saved = None if t.is_inference() else t._version
@@ -27,7 +27,11 @@ class Version:
 
     @property
     def tensor(self) -> torch.Tensor:
-        """The tensor, detached: autograd restores its history, and a cycle with it cannot form."""
+        """The tensor: autograd restores its history.
+
+        Detached unless it is a leaf, so that a cycle with it cannot form. A leaf is the original,
+        as it is for autograd, which sees it when somebody replaces its ``data``.
+        """
         return self._counter
 
     def check(self) -> None:
