@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import io
+import threading
 
 import numpy as np
 import pytest
@@ -132,25 +133,54 @@ def test_zero_tensors_of_forward_mode_pass():
     for offloaded in (False, True):
         with forward_ad.dual_level():
             d = forward_ad.make_dual(w, torch.ones(50))
-            context = actdma.offload(backend="native", min_bytes=0)
-            with context if offloaded else contextlib.nullcontext():
+            session = actdma.offload(backend="native", min_bytes=0)
+            with session if offloaded else contextlib.nullcontext():
                 y = ((d * 2).exp() * (d * 2).sin()).sum()
                 results.append(torch.autograd.grad(y, w, create_graph=True)[0].detach())
     assert torch.equal(*results)
+    assert session.report().kept["zero tensor"] > 0
 
 
-def test_a_training_rrelu_keeps_its_noise():
-    model = nn.Sequential(nn.Linear(64, 64), nn.RReLU())
+RRELUS = {
+    "module": nn.RReLU,
+    "function": lambda: lambda x: nn.functional.rrelu(x, training=True),
+    "in place": lambda: nn.RReLU(inplace=True),
+    "beside a compiled module": nn.RReLU,
+    "compiled": lambda: torch.compile(nn.RReLU(), backend="eager"),
+}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["model", "no model"])
+@pytest.mark.parametrize("kind", RRELUS)
+def test_a_training_rrelu_keeps_its_noise(kind, known):
+    linear, rrelu = nn.Linear(64, 64), RRELUS[kind]()
+    if kind == "beside a compiled module":
+        linear = torch.compile(linear, backend="eager")
     x = torch.randn(32, 64)
     results = []
     for offloaded in (False, True):
         torch.manual_seed(0)
-        session = actdma.offload(model, backend="native", min_bytes=0)
+        session = actdma.offload(linear if known else None, backend="native", min_bytes=0)
         with session if offloaded else contextlib.nullcontext():
-            loss = model(x).square().sum()
-        results.append(torch.autograd.grad(loss, list(model.parameters())))
+            loss = rrelu(linear(x)).square().sum()
+        results.append(torch.autograd.grad(loss, list(linear.parameters())))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
     assert session.report().kept["rrelu"] > 0
+
+
+@pytest.mark.parametrize("min_bytes", [0, 1 << 20], ids=["parameter", "small"])
+def test_replaced_data_of_a_leaf_is_what_backward_gets(min_bytes):
+    """As without the block: autograd saves a leaf itself."""
+    results = []
+    for offloaded in (False, True):
+        torch.manual_seed(0)
+        w, x = nn.Parameter(torch.randn(500)), torch.randn(500, requires_grad=True)
+        session = actdma.offload(backend="native", min_bytes=min_bytes)
+        with session if offloaded else contextlib.nullcontext():
+            y = w * (x * 1)
+        w.data = w.data * 2
+        results.append(torch.autograd.grad(y.sum(), x)[0])
+    assert torch.equal(*results)
 
 
 def test_a_model_can_be_copied_and_saved_inside_and_takes_nothing_along():
@@ -163,18 +193,70 @@ def test_a_model_can_be_copied_and_saved_inside_and_takes_nothing_along():
         assert not module._forward_pre_hooks
 
 
-def test_a_compiled_step_with_offload_inside_has_the_plain_gradients():
+class WithoutHash(nn.Module):
+    """Compares itself, so it has no hash."""
+
+    def __eq__(self, other):
+        return isinstance(other, WithoutHash)
+
+    def forward(self, x):
+        return x * 2
+
+
+def test_modules_that_are_not_the_models_are_left_alone():
+    model, other = nn.Linear(8, 8), WithoutHash()
+    with actdma.offload(model, backend="native", min_bytes=0) as session:
+        y = model(other(torch.randn(4, 8, requires_grad=True)).exp())
+    y.sum().backward()
+    assert [r.module for r in session.report().records] == [None]
+
+
+def test_each_thread_has_its_own_running_module():
+    entered, done = threading.Event(), threading.Event()
+
+    class Waits(nn.Module):
+        def forward(self, x):
+            entered.set()
+            assert done.wait(60)
+            return x
+
+    model = nn.ModuleDict({"waits": Waits(), "exp": nn.Softplus()})
+    x = torch.randn(4, 8, requires_grad=True)
+    with actdma.offload(model, backend="native", min_bytes=0) as session:
+        thread = threading.Thread(target=model["waits"], args=(x,))
+        thread.start()
+        assert entered.wait(60)
+        (x * 2).sin()
+        model["exp"](x * 3)
+        done.set()
+        thread.join()
+        (x * 4).sin()
+    assert [r.module for r in session.report().records] == [None, "exp", None]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["model", "no model"])
+def test_a_compiled_step_with_offload_inside_has_the_plain_gradients(known):
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
     x = torch.randn(64, 64)
 
     @torch.compile(backend="eager")
     def step():
-        with actdma.offload(backend="native", min_bytes=0):
+        with actdma.offload(model if known else None, backend="native", min_bytes=0):
             return model(x).square().sum()
 
     plain = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
     compiled = torch.autograd.grad(step(), list(model.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(plain, compiled, strict=True))
+
+
+def test_a_whole_graph_cannot_have_offload_in_it():
+    @torch.compile(backend="eager", fullgraph=True)
+    def step(x):
+        with actdma.offload(backend="native"):
+            return (x * 2).sin()
+
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="offload"):
+        step(torch.randn(8, requires_grad=True))
 
 
 def test_checksums_tell_single_bits():

@@ -14,12 +14,13 @@ from ..backend import Backend, descriptors
 from ..frame import BLOCK_BYTES, FRAME_BYTES, DType
 from .modules import ModuleNames
 from .packed import Kept, Packed, PackedSpan
-from .passing import Parameters, unsuitable
+from .passing import Parameters, in_rrelu, unsuitable
 from .records import Record, Report, environment
 from .storages import StorageTable, span_to_pack, touched
 from .versions import operator_name
 
 
+@torch._disable_dynamo
 def offload(
     model: nn.Module | None = None,
     *,
@@ -57,8 +58,14 @@ def offload(
     activation checkpointing (`torch.utils.checkpoint`), only the inputs of a checkpointed part are
     saved, so only those are packed: what is inside is computed again. Tensor subclasses (DTensor),
     sparse, nested, quantised, meta and fake tensors stay as they are; `Report.kept` counts them.
-    So does what a training `nn.RReLU` of the model saves: PyTorch fills it after saving it.
-    `torch.func.grad` inside the block raises: PyTorch does not support hooks there.
+    `torch.compile` leaves a function with this block in it uncompiled (and raises if told
+    ``fullgraph``); a compiled model may be called in the block.
+
+    Other than without the block: `torch.func.grad` and its kin inside it raise, as PyTorch has no
+    hooks there. A backward function that writes to what it saved does not spoil it for others, and
+    neither it nor a ``detach_`` after saving raises. What `nn.RReLU` and `functional.rrelu` save
+    stays as it is, since PyTorch fills it after saving it; calling `torch.rrelu` or `rrelu_`
+    itself, or from TorchScript, gives wrong gradients here, as it does with every hook that copies.
 
     ValueError for an unknown codec or backend and for sizes that are not allowed;
     NotImplementedError for ``exact`` and ``lossy``.
@@ -122,7 +129,7 @@ class Session:
     @torch._disable_dynamo
     def _pack(self, t: torch.Tensor) -> Packed | Kept:
         reason = unsuitable(t) or ("parameter" if t in self._parameters else None)
-        reason = reason or ("rrelu" if self._names.in_rrelu else None)
+        reason = reason or ("rrelu" if in_rrelu() else None)
         if reason is None:
             needed = touched(t)
             if needed[1] - needed[0] >= self._min_bytes:
@@ -142,6 +149,7 @@ class Session:
         known = self._spans.get(t)
         if known is None:
             known = self._spans.put(t, [])
+        known[:] = [reference for reference in known if reference() is not None]
         for reference in known:
             span = reference()
             if span is not None and span.covers(t, needed):
