@@ -5,22 +5,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-import actdma
 import networks
+from sessions import leaf, offload, records
 
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace"
-
-
-def offload(model=None, **options):
-    return actdma.offload(model, **{"backend": "native", "min_bytes": 1, **options})
-
-
-def leaf(*shape):
-    return torch.randn(*shape, requires_grad=True)
-
-
-def records(session):
-    return session.report().records
 
 
 # What is kept as it is

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-import actdma
 import networks
 from actdma.backend import ReferenceBackend
+from sessions import leaf, offload, records
 
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace"
 
@@ -29,18 +29,6 @@ class Counting(ReferenceBackend):
     def alive(self):
         gc.collect()
         return sum(frame() is not None for frame in self.frames)
-
-
-def offload(model=None, **options):
-    return actdma.offload(model, **{"backend": "native", "min_bytes": 1, **options})
-
-
-def leaf(*shape):
-    return torch.randn(*shape, requires_grad=True)
-
-
-def records(session):
-    return session.report().records
 
 
 # Sharing
