@@ -55,7 +55,8 @@ def narrow(rng, size, dtype, density):
         start = rng.choice([0, 7, 255]) if dtype.element_bytes > 1 else 7
         items[:, 0] = start ^ rng.integers(0, 8, len(items))
         items[:, 1:] = rng.choice([0, 255]) if start == 255 else 0
-    items[rng.random(len(items)) >= density] = 0
+    run = rng.choice([1, 100])  # zeros and others in runs: there a mask has words of one kind
+    items[np.repeat(rng.random(-(-len(items) // run)) >= density, run)[: len(items)]] = 0
     return items.astype(np.uint8).ravel()[:size]
 
 

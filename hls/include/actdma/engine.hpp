@@ -26,6 +26,10 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   HeaderStream<L> header("header plane");
   BlockStream<L> record("record plane");
   Stream<RecordSizes, 2> sizes("sizes");
+  Stream<MaskBeat<L>, kShallow> masks("masks");
+  TagStream<L> tags("tag plane");
+  PlaneStream<L> literal("literal plane");
+  Stream<uint32_t, 2> literals("literals");
   Stream<Passed, 2> passed("passed");
   Stream<Span<L>, kShallow> spans("spans");
   Stream<Tail, 2> tail("tail");
@@ -33,11 +37,13 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(input_crc<L, true>(in, checked));
   ACTDMA_PROCESS(ingest<L>(checked, head, raw, tail));
   ACTDMA_PROCESS(compact_beats<L>(raw, copy, packed));
-  ACTDMA_PROCESS(pack<L>(packed, mask, data, kept, passed));
+  ACTDMA_PROCESS(pack<L>(packed, mask, data, kept, masks, passed));
   ACTDMA_PROCESS(gather<L>(kept, groups));
   ACTDMA_PROCESS(make_records(groups, records));
   ACTDMA_PROCESS(pack_records<L>(records, header, record, sizes));
-  ACTDMA_PROCESS(join<L>(passed, sizes, copy, mask, data, header, record, spans));
+  ACTDMA_PROCESS(tag_masks<L>(masks, tags, literal, literals));
+  ACTDMA_PROCESS(
+      join<L>(passed, sizes, literals, tags, literal, mask, header, record, data, copy, spans));
   ACTDMA_PROCESS(squeeze<L>(spans, payload, verdict));
   ACTDMA_PROCESS(concatenate<L>(head, payload, packet));
   ACTDMA_PROCESS(finish<L, kCompressor>(packet, tail, verdict, out));
@@ -49,8 +55,9 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   static_assert(L == 2 || L == 4 || L == 8 || L == 16, "lanes: 64 to 512 bits");
 #pragma HLS INLINE
   Stream<CheckedBeat<L>, kShallow> checked("checked");
-  BeatStream<L> payload("payload"), restored("restored"), raw("raw");
-  PlaneStream<L> mask("mask"), data("data"), record("record plane");
+  BeatStream<L> payload("payload"), restored("restored"), untagged("untagged"), raw("raw");
+  PlaneStream<L> mask("mask"), data("data"), record("record plane"), literal("literal plane");
+  TagStream<L> tags("tag plane");
   HeaderStream<L> header("header plane");
   Stream<Job, 2> job("job");
   Stream<Plan, 4> plan("plan");
@@ -58,18 +65,21 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<Header12, 4> header_list("headers");
   Stream<Record, 2> records("records");
   Stream<Group, 2> groups("groups");
-  Stream<Agreement, 2> agreement("agreement");
+  Stream<TagPlan, 4> tag_plan("tag plan");
+  Stream<Agreement, 2> records_agree("records agree"), tags_agree("tags agree");
   Stream<Move, kShallow> moves("moves");
   Stream<Tail, 2> tail("tail");
   Stream<Verdict, 2> verdict("verdict");
   ACTDMA_PROCESS(input_crc<L, false>(in, checked));
   ACTDMA_PROCESS(ingest_frame<L>(checked, job, payload, tail));
-  ACTDMA_PROCESS(parse<L>(job, payload, plan, record_plan, mask, data, header, record));
+  ACTDMA_PROCESS(parse<L>(job, payload, plan, tag_plan, record_plan, tags, literal, mask, header,
+                          record, data));
+  ACTDMA_PROCESS(untag_masks<L>(tag_plan, tags, literal, untagged, tags_agree));
   ACTDMA_PROCESS(headers<L>(record_plan, header, header_list));
-  ACTDMA_PROCESS(fetch<L>(header_list, record, records, agreement));
+  ACTDMA_PROCESS(fetch<L>(header_list, record, records, records_agree));
   ACTDMA_PROCESS(restore_groups(records, groups));
   ACTDMA_PROCESS(group_beats<L>(groups, restored));
-  ACTDMA_PROCESS(spread<L>(plan, mask, moves, agreement, verdict));
+  ACTDMA_PROCESS(spread<L>(plan, mask, untagged, moves, records_agree, tags_agree, verdict));
   ACTDMA_PROCESS(place<L>(moves, data, restored, raw));
   ACTDMA_PROCESS(finish<L, kDecompressor>(raw, tail, verdict, out));
   ACTDMA_REGION_END();

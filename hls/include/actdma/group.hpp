@@ -99,8 +99,7 @@ struct PackRecords {
   uint32_t rest[kGroupWords] = {};  // of the record in work
   uint32_t left = 0;                // its words
   bool block_end = false;           // it is its block's last
-  uint32_t hold[L] = {};            // words that do not fill a beat yet
-  uint32_t fill = 0;                // how many
+  WordPacker<L> words;
   uint32_t header_hold[L + 1] = {};
   uint32_t header_bits = 0;
   RecordSizes sizes = {0, 0};
@@ -130,7 +129,7 @@ struct PackRecords {
       the_sizes = sizes;
       sizes_valid = true;
       sizes.groups = sizes.words = 0;
-      flushing = fill > 0 || header_bits > 0;
+      flushing = words.fill > 0 || header_bits > 0;
     }
   }
 
@@ -169,18 +168,8 @@ struct PackRecords {
   }
   void pack_words(Beat<L>& record, bool& valid) {
 #pragma HLS INLINE
-    uint32_t low[L], high[L];
-#pragma HLS ARRAY_PARTITION variable = low complete
-#pragma HLS ARRAY_PARTITION variable = high complete
-    append<uint32_t, L>(hold, fill, rest, low, high);
-    const uint32_t taken = left < L ? left : L, total = fill + taken;
-    valid = total >= L;
-    for (int i = 0; i < L; i++) {
-#pragma HLS UNROLL
-      record.w[i] = low[i];
-      hold[i] = total >= L ? high[i] : low[i];
-    }
-    fill = total >= L ? total - L : total;
+    const uint32_t taken = left < L ? left : L;
+    valid = words.add(rest, taken, record.w);
     left -= taken;
     for (int i = 0; i < kGroupWords; i++) {
 #pragma HLS UNROLL
@@ -191,12 +180,8 @@ struct PackRecords {
 #pragma HLS INLINE
     header_valid = header_bits > 0;
     if (header_valid) emit_headers(header);
-    record_valid = fill > 0;
-    for (int i = 0; i < L; i++) {
-#pragma HLS UNROLL
-      record.w[i] = hold[i];
-    }
-    fill = 0;
+    record_valid = words.fill > 0;
+    words.flush(record.w);
     flushing = false;
   }
 };
@@ -210,7 +195,7 @@ void pack_records(Stream<Record, 2>& in, HeaderStream<L>& header, BlockStream<L>
                   Stream<RecordSizes, 2>& sizes) {
   PackRecords<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.rest complete
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.words.hold complete
 #pragma HLS ARRAY_PARTITION variable = state.header_hold complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1

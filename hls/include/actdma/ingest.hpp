@@ -10,7 +10,7 @@
 namespace actdma {
 
 constexpr uint32_t kCodecsBuiltIn =
-    1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecZve | 1u << kCodecInts;
+    1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecZve | 1u << kCodecInts | 1u << kCodecRle;
 
 // An input beat and the CRC register after it.
 template <int L>

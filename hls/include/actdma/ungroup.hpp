@@ -8,6 +8,7 @@
 #pragma once
 
 #include "axis.hpp"
+#include "finish.hpp"
 #include "group.hpp"
 #include "ints.hpp"
 #include "records.hpp"
@@ -116,12 +117,6 @@ void headers(Stream<RecordPlan, 4>& plan, HeaderStream<L>& in, Stream<Header12, 
   end.last = true;
   out.write(end);
 }
-
-// Whether the records of the blocks ended with their planes.
-struct Agreement {
-  bool earlier_bad;  // not in a block before the latest
-  bool latest_bad;
-};
 
 // Fetches each group's record from the record plane, L words in a cycle.
 template <int L>
