@@ -95,6 +95,7 @@ ALLOCATORS = ("malloc", "calloc", "realloc", "free", "alloca", "__builtin_alloca
 STD_TYPES = {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {"size_t"}
 FLOATS = (TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.LONGDOUBLE, TypeKind.HALF, TypeKind.FLOAT128)
 ASSIGNMENTS = ("=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=")
+PROCESS_MACROS = ("ACTDMA_PROCESS", "ACTDMA_TOP")
 STEPS = ("x++", "x--", "++x", "--x")
 
 # Headers of the tree that no synthesis tool sees.
@@ -159,10 +160,11 @@ class Checker:
         headers = [path for path in headers if path.name not in SIMULATION]
         sources = sorted((self.tree / "src").glob("*.cpp"))
         everything = "".join(f'#include "{path}"\n' for path in [*headers, *sources])
-        self.scan(self.parse(self.tree / "everything.cpp", lanes[0], everything))
-        for source in sources:
-            for width in lanes:
-                Walk(self, self.parse(source, width)).walk_tops(source)
+        for width in lanes:
+            unit = self.parse(self.tree / "everything.cpp", width, everything)
+            if width == lanes[0]:
+                self.scan(unit)
+            Walk(self, unit).walk_tops(sources)
         for place in self.defined.keys() - self.reached:
             name = self.defined[place].spelling
             text = f"no top calls {name}: call it, or keep it from __SYNTHESIS__"
@@ -306,23 +308,23 @@ class Walk:
         self.report = checker.report
         self.unit = unit
         self.seen: set[tuple[str, Context]] = set()
-        self.calling: list[str] = []  # USRs of the functions on the way here
+        self.calling: list[Cursor] = []  # the functions on the way here
         self.memories: set[int] = set()  # hashes of what is bound to a memory
         self.tokens: set[str] = set()  # what lies on streams, spelled
         self.directions: dict[tuple[str, int], set[str]] = {}
         self.macros = {
-            (path_of(cursor), cursor.location.line): cursor.spelling
+            (path_of(cursor), cursor.location.line)
             for cursor in unit.cursor.get_children()
             if cursor.kind == CursorKind.MACRO_INSTANTIATION
-            and cursor.spelling.startswith("ACTDMA_")
+            and cursor.spelling in PROCESS_MACROS
         }
 
-    def walk_tops(self, source: Path) -> None:
+    def walk_tops(self, sources: list[Path]) -> None:
         """Every function that a source defines is a top."""
         self.find_tokens()
         for cursor in self.unit.cursor.get_children():
             is_top = cursor.kind == CursorKind.FUNCTION_DECL and cursor.is_definition()
-            if is_top and path_of(cursor) == source.resolve():
+            if is_top and path_of(cursor) in sources:
                 self.walk(cursor, Context())
 
     def find_tokens(self) -> None:
@@ -358,15 +360,11 @@ class Walk:
     def walk(self, function: Cursor, context: Context) -> None:
         """Check a function as it is called, and what it calls."""
         usr = function.get_usr()
-        if usr in self.calling:
-            text = f"{function.spelling} calls itself: write a loop of constant bounds"
-            self.report(function, "recursion", text)
-            return
         self.checker.reached.add((path_of(function), function.location.line))
         if (usr, context) in self.seen:
             return
         self.seen.add((usr, context))
-        self.calling.append(usr)
+        self.calling.append(function)
         scope = Scope(function, context.pipelined)
         for position, parameter in enumerate(function.get_arguments()):
             self.checker.check_type(parameter, parameter.type)
@@ -505,11 +503,20 @@ class Walk:
 
     def enter(self, call: Cursor, callee: Cursor, arguments: list[Cursor], scope: Scope) -> None:
         """Follow a call of our own function."""
+        if callee.location == callee.semantic_parent.location:
+            return  # an implicit member
         definition = callee.get_definition()
         if definition is None:
-            if callee.location != callee.semantic_parent.location:  # not an implicit member
-                text = f"{callee.spelling} has no body in this source: define it in a header"
-                self.report(call, "external-call", text)
+            text = f"{callee.spelling} has no body in this source: define it in a header"
+            self.report(call, "external-call", text)
+            return
+        if definition in self.calling:
+            caller = self.calling[max(self.calling.index(definition) - 1, 0)].spelling
+            text = (
+                f"{callee.spelling} calls itself (called from {caller}): write a loop of constant "
+                "bounds, or make the result a constexpr variable"
+            )
+            self.report(call, "recursion", text)
             return
         parameters = list(definition.get_arguments())
         if len(parameters) != len(arguments):  # an operator's object is an argument of the call
@@ -672,8 +679,7 @@ class Walk:
         """Whether a function is a dataflow region."""
         uses_macro = any(
             path == path_of(function) and encloses(function, line)
-            for (path, line), name in self.macros.items()
-            if name in ("ACTDMA_PROCESS", "ACTDMA_TOP")
+            for path, line in self.macros
         )
         return uses_macro or any(pragma.name == "DATAFLOW" for pragma in attached(function))
 
@@ -694,8 +700,8 @@ class Walk:
 
     def processes(self, statement: Cursor) -> Iterator[Cursor]:
         """The calls of processes in a statement of a region."""
-        macro = self.macros.get((path_of(statement), statement.location.line), "")
-        if statement.kind == CursorKind.CALL_EXPR and macro in ("ACTDMA_PROCESS", "ACTDMA_TOP"):
+        is_marked = (path_of(statement), statement.location.line) in self.macros
+        if statement.kind == CursorKind.CALL_EXPR and is_marked:
             yield statement
         elif statement.kind == CursorKind.IF_STMT and evaluate(children(statement)[0]) is not None:
             for branch in children(statement)[1:]:

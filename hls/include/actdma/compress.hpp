@@ -30,6 +30,7 @@ template <int L>
 void compact_beats(RawStream<L>& in, BlockStream<L>& copy, Stream<PackedBeat<L>, kShallow>& out) {
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const RawBeat<L> beat = in.read();
     PackedBeat<L> packed;
@@ -113,8 +114,8 @@ struct Pack {
   void pack_data(const PackedBeat<L>& in, Beat<L>& data, bool& valid) {
 #pragma HLS INLINE
     uint32_t low[L], high[L];
-#pragma HLS ARRAY_PARTITION variable = low complete
-#pragma HLS ARRAY_PARTITION variable = high complete
+#pragma HLS ARRAY_PARTITION variable = low type = complete
+#pragma HLS ARRAY_PARTITION variable = high type = complete
     append<uint8_t, L>(hold, fill, in.w, low, high);
     const uint32_t total = fill + in.bytes;
     const bool full = total >= 4 * L;
@@ -166,10 +167,11 @@ template <int L>
 void pack(Stream<PackedBeat<L>, kShallow>& in, PlaneStream<L>& mask, BlockStream<L>& data,
           Stream<Choice, 2>& choice) {
   Pack<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
-#pragma HLS ARRAY_PARTITION variable = state.mask_hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
+#pragma HLS ARRAY_PARTITION variable = state.mask_hold type = complete
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     PackedBeat<L> beat = {};
     if (state.takes()) beat = in.read();
@@ -261,6 +263,7 @@ void join(Stream<Choice, 2>& choice, BlockStream<L>& copy, PlaneStream<L>& mask,
   Join<L> state;
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Choice the_choice = {};
     Beat<L> copy_beat = {}, mask_beat = {}, data_beat = {};
@@ -291,8 +294,8 @@ struct Squeeze {
 #pragma HLS INLINE
     const uint32_t taken = ending || in.last ? 0 : in.words;
     uint32_t low[L], high[L];
-#pragma HLS ARRAY_PARTITION variable = low complete
-#pragma HLS ARRAY_PARTITION variable = high complete
+#pragma HLS ARRAY_PARTITION variable = low type = complete
+#pragma HLS ARRAY_PARTITION variable = high type = complete
     append<uint32_t, L>(hold, fill, in.w, low, high);
     const uint32_t total = fill + taken;
     valid = total >= L || ending;
@@ -312,9 +315,10 @@ struct Squeeze {
 template <int L>
 void squeeze(Stream<Span<L>, kShallow>& in, BeatStream<L>& out, Stream<Verdict, 2>& verdict) {
   Squeeze<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Span<L> span = {};
     if (state.takes()) span = in.read();

@@ -72,7 +72,7 @@ struct Parse {
     const uint32_t count = wanted();
     const bool starved = !took && count > L - pos;
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint32_t, L>(hold, in.w, pos, window);
     if (!starved) pos = took ? pos + count - L : pos + count;
     for (int i = 0; i < L; i++) {
@@ -150,9 +150,10 @@ template <int L>
 void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan, PlaneStream<L>& mask,
            PlaneStream<L>& data) {
   Parse<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (state.phase != Parse<L>::kEnd) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Job the_job = {};
     Beat<L> beat = {};
@@ -270,9 +271,10 @@ template <int L>
 void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, Stream<Move, kShallow>& out,
             Stream<Verdict, 2>& verdict) {
   Spread<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.plan.last) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Plan the_plan = {};
     Beat<L> beat = {};
@@ -320,7 +322,7 @@ struct Place {
       beats_left = move.data_beats;
     }
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint8_t, L>(hold, data.w, pos, window);
     scatter<L>(window, move.mask, move.element, out.w);
     for (int i = 0; i < L; i++) {
@@ -340,9 +342,10 @@ struct Place {
 template <int L>
 void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& out) {
   Place<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Move move = {};
     Beat<L> beat = {};
