@@ -40,11 +40,59 @@ _declare("clang_getCursorBinaryOperatorKind", ctypes.c_int, Cursor)
 _declare("clang_getCursorUnaryOperatorKind", ctypes.c_int, Cursor)
 
 # In the order of clang-c/Index.h: CXBinaryOperatorKind, CXUnaryOperatorKind.
-BINARY = (
-    "invalid .* ->* * / % + - << >> <=> < > <= >= == != & ^ | && || "
-    "= *= /= %= += -= <<= >>= &= ^= |= ,"
-).split()
-UNARY = "invalid x++ x-- ++x --x & * + - ~ ! real imag extension co_await".split()
+BINARY = [
+    "invalid",
+    ".*",
+    "->*",
+    "*",
+    "/",
+    "%",
+    "+",
+    "-",
+    "<<",
+    ">>",
+    "<=>",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "==",
+    "!=",
+    "&",
+    "^",
+    "|",
+    "&&",
+    "||",
+    "=",
+    "*=",
+    "/=",
+    "%=",
+    "+=",
+    "-=",
+    "<<=",
+    ">>=",
+    "&=",
+    "^=",
+    "|=",
+    ",",
+]
+UNARY = [
+    "invalid",
+    "x++",
+    "x--",
+    "++x",
+    "--x",
+    "&",
+    "*",
+    "+",
+    "-",
+    "~",
+    "!",
+    "real",
+    "imag",
+    "extension",
+    "co_await",
+]
 
 
 @cache
@@ -75,9 +123,15 @@ def parse(path: Path, lanes: int, include: list[Path], text: str | None = None) 
     return Index.create().parse(str(path), arguments, unsaved, options)
 
 
+@cache
+def resolved(name: str) -> Path:
+    """A file's path without links."""
+    return Path(name).resolve()
+
+
 def path_of(cursor: Cursor) -> Path | None:
     """The file a cursor stands in."""
-    return Path(cursor.location.file.name).resolve() if cursor.location.file else None
+    return resolved(cursor.location.file.name) if cursor.location.file else None
 
 
 def children(cursor: Cursor) -> list[Cursor]:
@@ -190,3 +244,28 @@ def dimensions(declared: Type) -> int:
     return count
 
 
+def is_stream_method(function: Cursor) -> bool:
+    """Whether a function is a method of hls::stream (its constructors aside)."""
+    parent = function.semantic_parent
+    return (
+        function.kind == CursorKind.CXX_METHOD
+        and parent.spelling == "stream"
+        and in_namespace(parent, "hls")
+    )
+
+
+def receiver(call: Cursor) -> Cursor:
+    """The object a method is called on."""
+    member = children(call)[0]
+    inner = children(member)
+    return inner[0] if inner else member
+
+
+def encloses(cursor: Cursor, line: int) -> bool:
+    """Whether a line lies in a function or loop."""
+    return cursor.extent.start.line <= line <= cursor.extent.end.line
+
+
+def loops(cursor: Cursor) -> list[Cursor]:
+    """The loops in a function or loop, itself left out."""
+    return [c for c in cursor.walk_preorder() if c.kind in LOOPS and c != cursor]

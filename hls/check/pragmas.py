@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from clang.cindex import Cursor
+from clangtree import LOOPS, encloses, loops, path_of
+
 try:
     import tomllib
 except ModuleNotFoundError:  # Python 3.10
@@ -112,3 +115,13 @@ def rule_faults(pragma: Pragma, rule: dict[str, str]) -> Iterator[str]:
         yield f"{pragma.name} {rule['when']} needs {rule['needs']}="
     if "forbids" in rule and rule["forbids"] in pragma.options:
         yield f"{pragma.name} {rule['when']} takes no {rule['forbids']}="
+
+
+def attached(cursor: Cursor) -> list[Pragma]:
+    """The pragmas of a loop itself, or of a function with those in its loops."""
+    path = path_of(cursor)
+    found = [p for p in read_pragmas(path) if encloses(cursor, p.line)] if path else []
+    if cursor.kind in LOOPS:
+        inner = loops(cursor)
+        found = [p for p in found if not any(encloses(loop, p.line) for loop in inner)]
+    return found
