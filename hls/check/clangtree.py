@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from clang.cindex import Cursor, CursorKind, Index, TranslationUnit, Type, TypeKind, conf
+from clang.cindex import (
+    Cursor,
+    CursorKind,
+    Index,
+    StorageClass,
+    TranslationUnit,
+    Type,
+    TypeKind,
+    conf,
+)
 
 HLS = Path(__file__).resolve().parents[1]
 
@@ -259,6 +268,27 @@ def receiver(call: Cursor) -> Cursor:
     member = children(call)[0]
     inner = children(member)
     return inner[0] if inner else member
+
+
+def is_top(function: Cursor) -> bool:
+    """Whether a definition in a source of hls/src is a top: a function others may call."""
+    is_function = function.kind == CursorKind.FUNCTION_DECL and function.is_definition()
+    is_shared = function.storage_class != StorageClass.STATIC
+    return is_function and is_shared and not is_constexpr(function)
+
+
+def is_constexpr_if(statement: Cursor) -> bool:
+    """Whether a statement is an `if constexpr`."""
+    is_if = statement.kind == CursorKind.IF_STMT
+    return is_if and first_words(statement, 2) == ["if", "constexpr"]
+
+
+def built(statement: Cursor) -> list[Cursor]:
+    """The parts of an if that become hardware: of `if constexpr` the branch that is taken."""
+    condition, *branches = children(statement)
+    if not is_constexpr_if(statement):
+        return [condition, *branches]
+    return branches[:1] if evaluate(condition) else branches[1:]
 
 
 def encloses(cursor: Cursor, line: int) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from clang.cindex import Cursor, CursorKind, TranslationUnit, TypeKind
 from clangtree import (
-    children,
+    built,
     encloses,
-    evaluate,
+    is_constexpr_if,
     is_stream,
     is_stream_method,
     loops,
@@ -43,6 +43,9 @@ class Regions:
 
     def check(self, region: Cursor) -> None:
         """The form of a region, its processes and streams."""
+        if not {pragma.name for pragma in attached(region)} & {"DATAFLOW", "INLINE"}:
+            text = f"{region.spelling}: state DATAFLOW, or INLINE to be part of the caller's region"
+            self.report.add(region, "region", text)
         body = next(c for c in region.get_children() if c.kind == CursorKind.COMPOUND_STMT)
         calls = [call for statement in body.get_children() for call in self.processes(statement)]
         for call in calls:
@@ -53,9 +56,7 @@ class Regions:
             self.check_stream(stream, calls)
         for port in (c for c in region.get_arguments() if is_stream(c.type)):
             if sum(len(self.uses(call, port)) for call in calls) > 1:
-                text = (
-                    f"{port.spelling} is used by more than one process: add a process that splits"
-                )
+                text = f"{port.spelling} is used by several processes: add one that splits"
                 self.report.add(port, "region-stream", text)
 
     def processes(self, statement: Cursor) -> Iterator[Cursor]:
@@ -63,8 +64,8 @@ class Regions:
         is_marked = (path_of(statement), statement.location.line) in self.marked
         if statement.kind == CursorKind.CALL_EXPR and is_marked:
             yield statement
-        elif statement.kind == CursorKind.IF_STMT and evaluate(children(statement)[0]) is not None:
-            for branch in children(statement)[1:]:
+        elif is_constexpr_if(statement):
+            for branch in built(statement):
                 yield from self.processes(branch)
         elif statement.kind == CursorKind.COMPOUND_STMT:
             for inner in statement.get_children():
@@ -132,8 +133,9 @@ class Regions:
             for call in function.walk_preorder():
                 if call.kind != CursorKind.CALL_EXPR or call.referenced is None:
                     continue
+                method = call.referenced.spelling.removesuffix("_nb")
                 if is_stream_method(call.referenced) and reaches(receiver(call), parameter):
-                    self.directions[key].add(call.referenced.spelling.removesuffix("_nb"))
+                    self.directions[key].update({method} & {"read", "write"})
                 elif self.report.is_own(call.referenced):
                     self.directions[key].update(self.uses(call, parameter))
         return self.directions[key]

@@ -20,7 +20,7 @@ from clangtree import (
 RULES = {
     "parse": "the source compiles",
     "allocation": "no new, delete, malloc: storage is static in hardware",
-    "recursion": "no function calls itself, directly or through others, but in constant expressions",
+    "recursion": "no function calls itself, directly or by way of others, at run time",
     "virtual": "no virtual functions: there is no table to call through",
     "exception": "no throw, try, catch",
     "rtti": "no dynamic_cast, typeid",
@@ -40,6 +40,7 @@ RULES = {
     "pragma": "pragmas are spelled as the vendor documents them",
     "pragma-place": "a pragma stands in a loop, function or top as its kind requires",
     "pragma-variable": "a pragma's variable or port is declared where the pragma stands",
+    "interface": "a top states the protocol of every port and of its control (port return)",
     "stream-depth": "every stream states its depth",
     "stream-access": "streams are only read and written: what tests them depends on timing",
     "region": "a dataflow region declares streams and calls processes, nothing else",
@@ -159,11 +160,8 @@ class Report:
 
     def check_std(self, cursor: Cursor) -> None:
         """Uses of the standard library."""
-        named = (
-            cursor.referenced
-            if (cursor.kind.is_reference() or cursor.kind == CursorKind.DECL_REF_EXPR)
-            else None
-        )
+        is_name = cursor.kind.is_reference() or cursor.kind == CursorKind.DECL_REF_EXPR
+        named = cursor.referenced if is_name else None
         if named is None or named.kind == CursorKind.NAMESPACE:
             return
         if in_namespace(named, "std") and named.spelling not in STD_TYPES:

@@ -15,7 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clang.cindex import Cursor, CursorKind, TranslationUnit
-from clangtree import FUNCTIONS, HLS, VARIABLES, encloses, is_constexpr, loops, parse, path_of
+from clangtree import (
+    FUNCTIONS,
+    HLS,
+    VARIABLES,
+    encloses,
+    is_constexpr,
+    is_top,
+    loops,
+    parse,
+    path_of,
+)
 from pragmas import Pragma, faults, read_pragmas, table
 from rules import RULES, Finding, Report
 from walk import Walk
@@ -107,7 +117,8 @@ class Checker:
             return "no function that synthesis sees"
         if any(encloses(loop, line) for loop in loops(function)):
             return "loop"
-        return "top" if path_of(function).parent == self.tree / "src" else "function"
+        in_sources = path_of(function).parent == self.tree / "src"
+        return "top" if in_sources and is_top(function) else "function"
 
     def check_variable(self, path: Path, pragma: Pragma, function: Cursor) -> None:
         """Whether what a pragma names is declared in its function."""

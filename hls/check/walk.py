@@ -12,14 +12,15 @@ from clangtree import (
     HLS,
     VARIABLES,
     array_fields,
+    built,
     children,
     dimensions,
     element,
     evaluate,
-    first_words,
     is_constexpr,
     is_stream,
     is_stream_method,
+    is_top,
     operator,
     path_of,
     reaches,
@@ -79,12 +80,20 @@ class Walk:
         self.tokens: set[str] = set()  # types that lie on streams, spelled
 
     def walk_tops(self, sources: list[Path]) -> None:
-        """Every function that a source defines is a top."""
+        """Every function that a source defines, but static ones, is a top."""
         self.find_tokens()
         for cursor in self.unit.cursor.get_children():
-            is_top = cursor.kind == CursorKind.FUNCTION_DECL and cursor.is_definition()
-            if is_top and path_of(cursor) in sources:
+            if is_top(cursor) and path_of(cursor) in sources:
+                self.check_ports(cursor)
                 self.walk(cursor, Context())
+
+    def check_ports(self, top: Cursor) -> None:
+        """A port without a protocol of its own gets a default that differs between flows."""
+        stated = {p.options.get("port") for p in attached(top) if p.name == "INTERFACE"}
+        for port in [parameter.spelling for parameter in top.get_arguments()] + ["return"]:
+            if port not in stated:
+                text = f"{top.spelling}: state INTERFACE mode = ... port = {port}"
+                self.report.add(top, "interface", text)
 
     def find_tokens(self) -> None:
         """Types that travel on streams: the tool packs them into one word as they are."""
@@ -175,11 +184,8 @@ class Walk:
             self.visit(child, scope)
 
     def visit_if(self, cursor: Cursor, scope: Scope) -> None:
-        """The condition of `if constexpr` is no hardware."""
-        parts = children(cursor)
-        if first_words(cursor, 2) == ["if", "constexpr"]:
-            parts = parts[1:]
-        for part in parts:
+        """What is built of an if."""
+        for part in built(cursor):
             self.visit(part, scope)
 
     def visit_variable(self, variable: Cursor, scope: Scope) -> None:
@@ -257,7 +263,10 @@ class Walk:
 
     def enter(self, call: Cursor, callee: Cursor, arguments: list[Cursor], scope: Scope) -> None:
         """Follow a call of our own function."""
-        if callee.location == callee.semantic_parent.location:
+        if (
+            callee.kind != CursorKind.FUNCTION_DECL
+            and callee.location == callee.semantic_parent.location
+        ):
             return  # an implicit member
         definition = callee.get_definition()
         if definition is None:
@@ -301,8 +310,8 @@ class Walk:
         if not self.is_fixed(index, scope) and not self.is_memory(array):
             declared = root(array)
             text = (
-                f"{declared.spelling if declared else 'array'}: index by an unrolled loop's variable "
-                "and select, or bind the array to a memory with BIND_STORAGE"
+                f"{declared.spelling if declared else 'array'}: index by an unrolled loop's "
+                "variable and select, or bind the array to a memory with BIND_STORAGE"
             )
             self.report.add(cursor, "dynamic-index", text)
 
