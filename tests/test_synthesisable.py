@@ -191,6 +191,18 @@ BAD = [
     ("loop-bound", "variable start", source(step="for (uint32_t i = n; i < 4; i++) {}")),
     ("loop-bound", "changed inside", source(step="for (int i = 0; i < 4; i++) i -= n & 1;")),
     ("loop-bound", "wrong way", source(step="for (int i = 4; i > 0; i++) {}")),
+    ("loop-bound", "halved for ever", source(step="for (int i = 4; i > -1; i /= 2) {}")),
+    ("loop-bound", "doubled from 0", source(step="for (int i = 0; i < 4; i *= 2) {}")),
+    (
+        "loop-bound",
+        "around a pipeline",
+        source(
+            "static void f(Port& in, Port& out) {\nbool last;\ndo {\n"
+            "for (int i = 0; i < 4; i++) {\n#pragma HLS PIPELINE II = 1\ncycle();\n"
+            "Token t = in.read();\nlast = t.last;\nout.write(t);\n}\n} while (!last);\n}",
+            region="ACTDMA_PROCESS(f(in, out));",
+        ),
+    ),
     ("loop-bound", "goto", source(step="again: if (n) goto again;")),
     (
         "loop-bound",
@@ -267,6 +279,11 @@ BAD = [
     ("pragma-variable", "array", source(state=ARRAY.replace("variable = a", "variable = b"))),
     ("pragma-variable", "port", source().replace("port = in", "port = input")),
     ("interface", "port", source().replace("#pragma HLS INTERFACE mode = axis port = in", "")),
+    (
+        "interface",
+        "linkage of C",
+        source().replace("void top", 'extern "C" void top').replace("port = return", "port = in"),
+    ),
     ("interface", "control", source().replace("ap_ctrl_none port = return", "axis port = in")),
     ("stream-depth", "none", source(region=REGION.replace("Tokens", "Port"))),
     ("stream-access", "empty", source(step="if (in.empty()) token.w[0] = 0;")),
@@ -298,11 +315,8 @@ BAD = [
     ),
     (
         "process",
-        "no loop",
-        source(
-            "static void f(Port& in, Port& out) { out.write(in.read()); }",
-            region="ACTDMA_PROCESS(f(in, out));",
-        ),
+        "no stream",
+        source("static void f() {}", region=f"{REGION}\nACTDMA_PROCESS(f());"),
     ),
     ("process", "value", source().replace("void copy", "bool copy")),
     ("process", "no cycle", source().replace("cycle();", "")),
@@ -328,6 +342,19 @@ GOOD = {
         step=unrolled("token.w[i] = pick(token.w, i);"),
     ),
     "constant loop in a pipeline": source(step="for (int i = 0; i < 4; i++) token.w[i] = 0;"),
+    "halved": source(step="for (int i = 4 / 2; i > 0; i /= 2) token.w[i] = token.w[i - 1];"),
+    "doubled": source(step="for (int i = 1; i < 4; i <<= 1) token.w[i] = 0;"),
+    "straight line": source(
+        "static void f(Port& in, Port& out) { out.write(in.read()); }",
+        region="Tokens a;\nACTDMA_PROCESS(f(in, a));\n" + copies("a out"),
+    ),
+    "loop around a pipeline": source(
+        "static void f(Port& in, Port& out) {\nbool last;\ndo {\n"
+        "#pragma HLS LOOP_TRIPCOUNT max = 99\n"
+        "for (int i = 0; i < 4; i++) {\n#pragma HLS PIPELINE II = 1\ncycle();\n"
+        "Token t = in.read();\nlast = t.last;\nout.write(t);\n}\n} while (!last);\n}",
+        region="Tokens a;\nACTDMA_PROCESS(f(in, a));\n" + copies("a out"),
+    ),
     "memory": source(state=MEMORY, step="a[n & 63] = n; token.w[0] = a[n >> 6 & 63];"),
     "memory of the state": source(
         "struct S { uint32_t line[64]; uint32_t step(uint32_t n) { return line[n & 63]; } };",
@@ -383,6 +410,7 @@ GOOD = {
         "#include <ap_int.h>",
         step="ap_uint<128> x = n; x <<= 3; token.w[0] = x.range(31, 0).to_uint();",
     ),
+    "linkage of C": source().replace("void top", 'extern "C" void top'),
     "burst": """
 #include <cstdint>
 #include "actdma/stream.hpp"
@@ -473,6 +501,13 @@ def test_findings_depend_on_the_stream_width(tmp_path):
     (tmp_path / "src/top.cpp").write_text(text)
     assert Checker(tmp_path).check((2, 4)) == []
     assert {finding.rule for finding in Checker(tmp_path).check((4, 8))} == {"dynamic-index"}
+
+
+def test_builds_of_cfg_are_checked_with_their_macros(tmp_path):
+    text = source(step="#ifdef SMALL\ntoken.w[n & 3] = 0;\n#endif")
+    (tmp_path / "cfg").mkdir()
+    (tmp_path / "cfg/small.cfg").write_text("syn.cflags=-Iinclude -DACTDMA_LANES=2 -DSMALL\n")
+    assert {finding.rule for finding in check(tmp_path, text)} == {"dynamic-index"}
 
 
 @pytest.mark.parametrize(

@@ -120,16 +120,15 @@ def compiler_headers() -> Path:
     return Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
 
 
-def parse(path: Path, lanes: int, include: list[Path], text: str | None = None) -> TranslationUnit:
-    """A source as a synthesis tool sees it; `text` stands for the file's own."""
+def parse(path: Path, text: str, macros: tuple[str, ...], include: list[Path]) -> TranslationUnit:
+    """A text as the source `path`, as a synthesis tool sees it with these macros set."""
     system = [HLS / "check/vendor", vendor_headers(), HLS / "tb/compat", compiler_headers()]
-    arguments = ["-xc++", "-std=c++17", "-D__SYNTHESIS__", f"-DACTDMA_LANES={lanes}"]
+    arguments = ["-xc++", "-std=c++17", "-D__SYNTHESIS__", *(f"-D{macro}" for macro in macros)]
     arguments += ["-Wno-unknown-pragmas", "-nobuiltininc", *(f"-I{path}" for path in include)]
     for directory in system:
         arguments += ["-isystem", str(directory)]
-    unsaved = None if text is None else [(str(path), text)]
     options = TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD  # for the uses of macros
-    return Index.create().parse(str(path), arguments, unsaved, options)
+    return Index.create().parse(str(path), arguments, [(str(path), text)], options)
 
 
 @cache
@@ -289,6 +288,15 @@ def built(statement: Cursor) -> list[Cursor]:
     if not is_constexpr_if(statement):
         return [condition, *branches]
     return branches[:1] if evaluate(condition) else branches[1:]
+
+
+def declarations(scope: Cursor) -> Iterator[Cursor]:
+    """What is declared in a source, also in namespaces and in extern "C"."""
+    nests = (CursorKind.NAMESPACE, CursorKind.LINKAGE_SPEC, CursorKind.UNEXPOSED_DECL)
+    for cursor in scope.get_children():
+        yield cursor
+        if cursor.kind in nests:
+            yield from declarations(cursor)
 
 
 def encloses(cursor: Cursor, line: int) -> bool:

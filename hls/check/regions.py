@@ -90,8 +90,8 @@ class Regions:
         pipelined = [
             loop for loop in loops(process) if any(p.name == "PIPELINE" for p in attached(loop))
         ]
-        if not pipelined:
-            text = f"{process.spelling} has no pipelined loop: a process is one, or a region"
+        if not any(is_stream(parameter.type) for parameter in process.get_arguments()):
+            text = f"{process.spelling} has no stream: call it from a process"
             self.report.add(call, "process", text)
         for loop in pipelined:
             body = next(c for c in loop.get_children() if c.kind == CursorKind.COMPOUND_STMT)

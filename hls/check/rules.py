@@ -45,7 +45,7 @@ RULES = {
     "stream-access": "streams are only read and written: what tests them depends on timing",
     "region": "a dataflow region declares streams and calls processes, nothing else",
     "region-stream": "a stream has one writer and, later in the region, one reader",
-    "process": "a process is a region or a void function whose pipelined loops begin with cycle()",
+    "process": "a process is a void function of streams; its pipelined loops begin with cycle()",
     "unreached": "every function that synthesis sees is called from a top, or constexpr",
 }
 

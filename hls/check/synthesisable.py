@@ -10,6 +10,7 @@ synthesised: this finds what a tool is known to reject, or to accept and build o
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,9 +52,10 @@ class Checker:
         headers = [path for path in headers if path.name not in SIMULATION]
         sources = sorted((self.tree / "src").glob("*.cpp"))
         everything = "".join(f'#include "{path}"\n' for path in [*headers, *sources])
-        for width in lanes:
-            unit = self.parse(self.tree / "everything.cpp", width, everything)
-            if width == lanes[0]:
+        builds = [(f"ACTDMA_LANES={width}",) for width in lanes]
+        for number, macros in enumerate([*builds, *self.configured()]):
+            unit = self.parse(self.tree / "everything.cpp", macros, everything)
+            if number == 0:
                 self.scan(unit)
             walk = Walk(self.report, unit)
             walk.walk_tops(sources)
@@ -63,9 +65,19 @@ class Checker:
             self.report.add_line(*place, "unreached", text)
         return sorted(self.report.findings)
 
-    def parse(self, path: Path, lanes: int, text: str | None = None) -> TranslationUnit:
-        """A source, with clang's errors as findings."""
-        unit = parse(path, lanes, [self.tree / "include", HLS / "include"], text)
+    def configured(self) -> set[tuple[str, ...]]:
+        """The macros of the builds in cfg/ that set more than the stream's width."""
+        builds = set()
+        for config in (self.tree / "cfg").glob("*.cfg"):
+            flags = re.findall(r"^syn\.cflags\s*=(.*)$", config.read_text(), re.MULTILINE)
+            macros = sorted(re.findall(r"-D\s*(\S+)", " ".join(flags)))
+            if any(not macro.startswith("ACTDMA_LANES=") for macro in macros):
+                builds.add(tuple(macros))
+        return builds
+
+    def parse(self, path: Path, macros: tuple[str, ...], text: str) -> TranslationUnit:
+        """A text as the source `path`, with clang's errors as findings."""
+        unit = parse(path, text, macros, [self.tree / "include", HLS / "include"])
         for diagnostic in unit.diagnostics:
             if diagnostic.severity >= diagnostic.Error:
                 place = diagnostic.location

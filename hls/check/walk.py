@@ -14,6 +14,7 @@ from clangtree import (
     array_fields,
     built,
     children,
+    declarations,
     dimensions,
     element,
     evaluate,
@@ -21,6 +22,7 @@ from clangtree import (
     is_stream,
     is_stream_method,
     is_top,
+    loops,
     operator,
     path_of,
     reaches,
@@ -82,7 +84,7 @@ class Walk:
     def walk_tops(self, sources: list[Path]) -> None:
         """Every function that a source defines, but static ones, is a top."""
         self.find_tokens()
-        for cursor in self.unit.cursor.get_children():
+        for cursor in declarations(self.unit.cursor):
             if is_top(cursor) and path_of(cursor) in sources:
                 self.check_ports(cursor)
                 self.walk(cursor, Context())
@@ -97,7 +99,7 @@ class Walk:
 
     def find_tokens(self) -> None:
         """Types that travel on streams: the tool packs them into one word as they are."""
-        pending = [c for c in self.unit.cursor.get_children() if c.kind in FUNCTIONS]
+        pending = [c for c in declarations(self.unit.cursor) if c.kind in FUNCTIONS]
         visited = set()
         while pending:
             function = pending.pop()
@@ -369,12 +371,12 @@ class Walk:
         self.visit_children(loop, inner)
 
     def check_pipeline(self, loop: Cursor, pragmas: dict[str, Pragma], scope: Scope) -> None:
-        """How a loop is turned into hardware."""
+        """How a loop is turned into hardware. One around a pipelined loop may stay as it is."""
         pipeline = pragmas.get("PIPELINE")
         if scope.pipelined:
             if pipeline is not None:
                 self.report.add(loop, "pipeline", "a pipelined loop in a pipelined one: UNROLL it")
-        elif pipeline is None and "UNROLL" not in pragmas:
+        elif pipeline is None and "UNROLL" not in pragmas and not has_pipeline(loop):
             self.report.add(loop, "pipeline", "add PIPELINE II = 1, or UNROLL")
         elif pipeline is not None and (pipeline.options.get("II") != "1" or pipeline.flags):
             self.report.add(loop, "pipeline", "give the pipeline II = 1 and nothing else")
@@ -385,7 +387,8 @@ class Walk:
         """How often a loop runs."""
         if counted:
             return
-        if "PIPELINE" not in pragmas or "UNROLL" in pragmas or scope.pipelined:
+        is_loop = "PIPELINE" in pragmas or has_pipeline(loop)
+        if not is_loop or "UNROLL" in pragmas or scope.pipelined:
             text = "not a constant number of turns: for (int i = constant; i < constant; i++)"
             self.report.add(loop, "loop-bound", text)
         elif "LOOP_TRIPCOUNT" not in pragmas:
@@ -408,12 +411,9 @@ class Walk:
             return None
         if not (self.is_fixed(value, scope) and self.is_fixed(right, scope)):
             return None
-        heads = steps_towards(condition, step) and self.is_fixed_step(step, scope)
-        return variable if heads and not changes(body, variable) else None
-
-    def is_fixed_step(self, step: Cursor, scope: Scope) -> bool:
-        """Whether a loop's variable moves by a constant."""
-        return operator(step) in STEPS or self.is_fixed(children(step)[1], scope)
+        by_constant = operator(step) in STEPS or self.is_fixed(children(step)[1], scope)
+        ends = by_constant and steps_towards(condition, step, value)
+        return variable if ends and not changes(body, variable) else None
 
     # Streams.
 
@@ -443,12 +443,21 @@ def initialiser(variable: Cursor) -> Cursor | None:
     return None if is_array and parts[-1].kind not in listed else parts[-1]
 
 
-def steps_towards(condition: Cursor, step: Cursor) -> bool:
-    """Whether a loop's variable moves to its bound."""
+def steps_towards(condition: Cursor, step: Cursor, start: Cursor) -> bool:
+    """Whether a loop's variable moves from `start` to its bound."""
     up = operator(step) in ("x++", "++x", "+=")
     down = operator(step) in ("x--", "--x", "-=")
+    if operator(step) in ("*=", "<<="):
+        up = (evaluate(start) or 0) > 0
+    if operator(step) in ("/=", ">>=") and operator(condition) == ">":
+        down = (evaluate(children(condition)[1]) or 0) >= 0
     sign = operator(condition)
     return (up and sign in ("<", "<=")) or (down and sign in (">", ">="))
+
+
+def has_pipeline(loop: Cursor) -> bool:
+    """Whether there is a pipelined loop in a loop."""
+    return any(p.name == "PIPELINE" for inner in loops(loop) for p in attached(inner))
 
 
 def changes(body: Cursor, variable: Cursor) -> bool:
