@@ -16,6 +16,28 @@ constexpr size_t kChunkBytes = 64;
 constexpr size_t kVectorSlack = 64;
 constexpr size_t kStreamAlign = 16;
 
+// What is common to the elements of a group (docs/format.md, header plane).
+struct Group {
+  uint32_t base;  // zve: the largest exponent; ints: the least element
+  uint8_t width;  // bit planes of the distances from it
+  uint8_t sign;   // zve: whether there is a sign plane
+};
+
+// Groups of elements to records and back; `parameter` is the descriptor's. The last group may have
+// fewer elements than the others.
+struct RecordKernels {
+  // Sizes up the groups that `count` elements make. Reads kVectorSlack bytes past them.
+  void (*plan)(const uint8_t* elements, size_t count, uint32_t parameter, Group* groups);
+  // Writes the records of planned groups and returns their end, after which kVectorSlack bytes may
+  // have been written as well. Reads kVectorSlack bytes past the elements.
+  uint8_t* (*pack)(const uint8_t* elements, size_t count, uint32_t parameter, const Group* groups,
+                   uint8_t* records);
+  // The inverse, for `count` groups whose widths are possible: reads exactly the records, writes
+  // whole groups.
+  void (*unpack)(const uint8_t* records, const Group* groups, size_t count, uint32_t parameter,
+                 uint8_t* elements);
+};
+
 struct Kernels {
   const char* name;
   // Writes the mask plane (chunks * 64 / element / 8 bytes) and the data plane of raw data; returns
@@ -24,6 +46,8 @@ struct Kernels {
   // The inverse. Reads up to kVectorSlack bytes past the data plane, whose length the caller has
   // checked against the mask; writes exactly the chunks.
   void (*expand[3])(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw);
+  RecordKernels zve[3];  // the first: none
+  RecordKernels ints[3];
   // Number of bits set in `words` 32-bit words.
   uint32_t (*count_bits)(const uint8_t* mask, size_t words);
   // Copies to memory past the caches; `to` and `bytes` are multiples of kStreamAlign. The second

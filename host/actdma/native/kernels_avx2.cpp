@@ -157,13 +157,16 @@ ACTDMA_AVX2 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
 }  // namespace
 
 const Kernels* avx2_kernels() {
-  static constexpr Kernels kSet{"avx2",
-                                {compress<0>, compress<1>, compress<2>},
-                                {expand<0>, expand<1>, expand<2>},
-                                count_bits,
-                                stream,
-                                stream_end,
-                                crc32c};
+  static const Kernels& portable = *portable_kernels();
+  static const Kernels kSet{"avx2",
+                            {compress<0>, compress<1>, compress<2>},
+                            {expand<0>, expand<1>, expand<2>},
+                            {{}, portable.zve[1], portable.zve[2]},
+                            {portable.ints[0], portable.ints[1], portable.ints[2]},
+                            count_bits,
+                            stream,
+                            stream_end,
+                            crc32c};
   const bool there = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("pclmul") &&
                      __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
   return there ? &kSet : nullptr;

@@ -132,13 +132,16 @@ ACTDMA_AVX512 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
 }  // namespace
 
 const Kernels* avx512_kernels() {
-  static constexpr Kernels kSet{"avx512",
-                                {compress<0>, compress<1>, compress<2>},
-                                {expand<0>, expand<1>, expand<2>},
-                                count_bits,
-                                stream,
-                                stream_end,
-                                crc32c};
+  static const Kernels& portable = *portable_kernels();
+  static const Kernels kSet{"avx512",
+                            {compress<0>, compress<1>, compress<2>},
+                            {expand<0>, expand<1>, expand<2>},
+                            {{}, portable.zve[1], portable.zve[2]},
+                            {portable.ints[0], portable.ints[1], portable.ints[2]},
+                            count_bits,
+                            stream,
+                            stream_end,
+                            crc32c};
   const bool there = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                      __builtin_cpu_supports("avx512vbmi2") &&
                      __builtin_cpu_supports("vpclmulqdq") && avx2_kernels();
