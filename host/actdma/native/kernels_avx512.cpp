@@ -1,15 +1,23 @@
-// AVX-512 with VBMI2 and VPCLMULQDQ (Ice Lake, Zen 4 and later): the processor compresses and
-// expands a vector in one instruction. Always in registers: the form of it that stores to memory is
-// slow.
+// AVX-512 with VBMI2, GFNI and VPCLMULQDQ (Ice Lake, Zen 4 and later): the processor compresses and
+// expands a vector in one instruction, and transposes squares of 8 x 8 bits in another. Compressing
+// is always done in registers: the form of it that stores to memory is slow.
 #include "kernels.hpp"
 
 #if defined(__x86_64__)
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC's own header initialises undefined vectors with themselves (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 #include <immintrin.h>
 
 #include "bits.hpp"
+#include "records.hpp"
 
-#define ACTDMA_AVX512 \
-  __attribute__((target("avx512f,avx512bw,avx512vbmi2,vpclmulqdq,pclmul,sse4.2,popcnt,prfchw")))
+#define ACTDMA_AVX512                                                 \
+  __attribute__((                                                     \
+      target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,gfni," \
+             "vpclmulqdq,pclmul,sse4.2,popcnt,prfchw")))
 
 namespace actdma::native {
 namespace {
@@ -61,6 +69,361 @@ ACTDMA_AVX512 void expand(const uint8_t* mask, const uint8_t* data, size_t chunk
     mask += 8 >> kLog2;
     _mm512_storeu_si512(raw, v);
     data += static_cast<size_t>(__builtin_popcountll(bits)) << kLog2;
+  }
+}
+
+// Where the bytes of a vector come from.
+struct Bytes {
+  uint8_t at[64];
+
+  ACTDMA_AVX512 __m512i indices() const { return _mm512_loadu_si512(at); }
+};
+
+// The orders of bytes that make bit planes of elements and back. `transposed` turns 8 bytes, the
+// last first, into 8 bytes of which byte j has the bits j. Two bytes of 32 elements make a vector
+// of 16 planes, so elements of 4 bytes make two; byte b of the 64 elements of 1 byte makes 8.
+struct PlaneOrders {
+  Bytes elements16;     // 32 elements of 2 bytes: 8 low ones, ..., 8 high ones
+  Bytes elements32[2];  // 32 elements of 4 bytes in two vectors: bytes 0 and 1, bytes 2 and 3
+  Bytes elements8;      // 64 elements of 1 byte
+  Bytes planes;         // from there on to 16 planes
+  Bytes planes8;        // from there on to 8 planes of 64
+  Bytes from_planes;    // and back: 16 planes
+  Bytes from_planes8;   // 8 planes of 64
+  Bytes to_elements16;
+  Bytes to_elements32[2];
+};
+
+constexpr PlaneOrders make_plane_orders() {
+  PlaneOrders orders{};
+  for (int q = 0; q < 8; q++) {  // quadwords
+    for (int j = 0; j < 8; j++) {
+      const int half = q / 4, element = 8 * (q % 4) + 7 - j;
+      orders.elements16.at[8 * q + j] = static_cast<uint8_t>(2 * element + half);
+      for (int v = 0; v < 2; v++) {
+        orders.elements32[v].at[8 * q + j] = static_cast<uint8_t>(4 * element + 2 * v + half);
+      }
+      orders.elements8.at[8 * q + j] = static_cast<uint8_t>(8 * q + 7 - j);
+      orders.planes.at[4 * (8 * half + j) + q % 4] = static_cast<uint8_t>(8 * q + j);
+      orders.planes8.at[8 * j + q] = static_cast<uint8_t>(8 * q + j);
+      orders.from_planes.at[8 * q + 7 - j] = static_cast<uint8_t>(4 * (8 * half + j) + q % 4);
+      orders.from_planes8.at[8 * q + 7 - j] = static_cast<uint8_t>(8 * j + q);
+    }
+  }
+  for (int e = 0; e < 32; e++) {
+    for (int b = 0; b < 2; b++) {
+      const int from = 8 * (4 * b + e / 8) + e % 8;
+      orders.to_elements16.at[2 * e + b] = static_cast<uint8_t>(from);
+      for (int v = 0; v < 2; v++) {  // bytes 2 and 3 come from the second vector
+        orders.to_elements32[e / 16].at[4 * (e % 16) + 2 * v + b] =
+            static_cast<uint8_t>(64 * v + from);
+      }
+    }
+  }
+  return orders;
+}
+
+constexpr PlaneOrders kOrders = make_plane_orders();
+
+// Bit i of byte j: bit j of byte 7 - i of the same quadword.
+ACTDMA_AVX512 inline __m512i transposed(__m512i quadwords) {
+  return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64(0x8040201008040201), quadwords, 0);
+}
+
+// A group's elements in as many vectors as it takes, and their bit planes.
+template <int kLog2>
+struct Vectors {
+  static constexpr int kCount = kLog2 == 2 ? 2 : 1;
+  static constexpr int kLanes = 64 >> kLog2;
+  static constexpr int kGroup = kCount * kLanes;
+  static constexpr int kPlaneWords = kLog2 == 0 ? 2 : 1;
+  __m512i v[kCount];
+
+  ACTDMA_AVX512 static Vectors load(const uint8_t* from) {
+    Vectors group;
+    for (int i = 0; i < kCount; i++) group.v[i] = _mm512_loadu_si512(from + 64 * i);
+    return group;
+  }
+
+  ACTDMA_AVX512 void write(uint8_t* to) const {
+    for (int i = 0; i < kCount; i++) _mm512_storeu_si512(to + 64 * i, v[i]);
+  }
+
+  // Lanes of vector i that belong to the first `count` elements.
+  ACTDMA_AVX512 static uint64_t lanes(size_t count, int i) {
+    const size_t before = static_cast<size_t>(i) * kLanes;
+    return count >= before + 64 ? ~uint64_t{0}
+           : count <= before    ? 0
+                                : ~uint64_t{0} >> (64 - (count - before));
+  }
+
+  // Puts `other` in place of what is beyond the first `count` elements.
+  ACTDMA_AVX512 void fill(size_t count, __m512i other) {
+    for (int i = 0; i < kCount; i++) {
+      const uint64_t keep = lanes(count, i);
+      if constexpr (kLog2 == 0) v[i] = _mm512_mask_mov_epi8(other, keep, v[i]);
+      if constexpr (kLog2 == 1) {
+        v[i] = _mm512_mask_mov_epi16(other, static_cast<__mmask32>(keep), v[i]);
+      }
+      if constexpr (kLog2 == 2) {
+        v[i] = _mm512_mask_mov_epi32(other, static_cast<__mmask16>(keep), v[i]);
+      }
+    }
+  }
+
+  // Writes the lowest `count` bit planes, and past them up to a vector; returns their end.
+  ACTDMA_AVX512 uint8_t* write_planes(uint32_t count, uint8_t* to) const {
+    const __m512i order = (kLog2 == 0 ? kOrders.planes8 : kOrders.planes).indices();
+    if constexpr (kLog2 == 2) {
+      for (uint32_t i = 0; 16 * i < count; i++) {
+        const __m512i bytes = _mm512_permutex2var_epi8(v[0], kOrders.elements32[i].indices(), v[1]);
+        _mm512_storeu_si512(to + 64 * i, _mm512_permutexvar_epi8(order, transposed(bytes)));
+      }
+    } else {
+      const Bytes& elements = kLog2 == 0 ? kOrders.elements8 : kOrders.elements16;
+      const __m512i bytes = _mm512_permutexvar_epi8(elements.indices(), v[0]);
+      _mm512_storeu_si512(to, _mm512_permutexvar_epi8(order, transposed(bytes)));
+    }
+    return to + 4 * kPlaneWords * count;
+  }
+
+  // The elements that have these `count` bit planes; reads nothing else.
+  ACTDMA_AVX512 static Vectors read_planes(uint32_t count, const uint8_t* from) {
+    const __m512i order = (kLog2 == 0 ? kOrders.from_planes8 : kOrders.from_planes).indices();
+    const uint64_t words = (uint64_t{1} << kPlaneWords * count) - 1;
+    __m512i bytes[kCount];
+    for (int i = 0; i < kCount; i++) {
+      const auto there = static_cast<__mmask16>(words >> 16 * i);
+      const __m512i planes = _mm512_maskz_loadu_epi32(there, from + 64 * i);
+      bytes[i] = transposed(_mm512_permutexvar_epi8(order, planes));
+    }
+    Vectors group;
+    if constexpr (kLog2 == 2) {
+      for (int i = 0; i < 2; i++) {
+        group.v[i] =
+            _mm512_permutex2var_epi8(bytes[0], kOrders.to_elements32[i].indices(), bytes[1]);
+      }
+    } else if constexpr (kLog2 == 1) {
+      group.v[0] = _mm512_permutexvar_epi8(kOrders.to_elements16.indices(), bytes[0]);
+    } else {
+      group.v[0] = bytes[0];
+    }
+    return group;
+  }
+};
+
+struct Range {
+  uint32_t least, greatest;
+};
+
+ACTDMA_AVX512 inline uint32_t least16(__m128i v) {
+  return static_cast<uint32_t>(_mm_extract_epi16(_mm_minpos_epu16(v), 0));
+}
+
+// Of unsigned numbers of 16 bits.
+ACTDMA_AVX512 inline Range range16(__m512i v) {
+  const __m256i a = _mm512_castsi512_si256(v), b = _mm512_extracti64x4_epi64(v, 1);
+  const __m256i low = _mm256_min_epu16(a, b), high = _mm256_max_epu16(a, b);
+  const __m128i least =
+      _mm_min_epu16(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+  const __m128i greatest =
+      _mm_max_epu16(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+  return {least16(least), 0xFFFF ^ least16(_mm_xor_si128(greatest, _mm_set1_epi16(-1)))};
+}
+
+// Of the unsigned numbers in a group.
+ACTDMA_AVX512 inline Range range(const Vectors<0>& group) {
+  const __m512i low = _mm512_and_si512(group.v[0], _mm512_set1_epi16(0xFF));
+  const __m512i high = _mm512_srli_epi16(group.v[0], 8);
+  return {range16(_mm512_min_epu16(low, high)).least,
+          range16(_mm512_max_epu16(low, high)).greatest};
+}
+
+ACTDMA_AVX512 inline Range range(const Vectors<1>& group) { return range16(group.v[0]); }
+
+ACTDMA_AVX512 inline Range range(const Vectors<2>& group) {
+  return {_mm512_reduce_min_epu32(_mm512_min_epu32(group.v[0], group.v[1])),
+          _mm512_reduce_max_epu32(_mm512_max_epu32(group.v[0], group.v[1]))};
+}
+
+template <int kLog2>
+ACTDMA_AVX512 inline __m512i broadcast(uint32_t element) {
+  if constexpr (kLog2 == 0) return _mm512_set1_epi8(static_cast<char>(element));
+  if constexpr (kLog2 == 1) return _mm512_set1_epi16(static_cast<short>(element));
+  return _mm512_set1_epi32(static_cast<int>(element));
+}
+
+// Group `g` of the `count` elements; what it lacks has the value of its first element.
+template <int kLog2>
+ACTDMA_AVX512 inline Vectors<kLog2> group_at(const uint8_t* elements, size_t g, size_t count) {
+  const uint8_t* const from = elements + (g << group_log2(kLog2) << kLog2);
+  auto group = Vectors<kLog2>::load(from);
+  const size_t rest = count - (g << group_log2(kLog2));
+  if (rest < Vectors<kLog2>::kGroup) {
+    group.fill(rest, broadcast<kLog2>(native::load<uint32_t>(from)));
+  }
+  return group;
+}
+
+// Elements of `kLog2` with `kExponent` exponent bits.
+template <int kLog2, int kExponent>
+struct Zve {
+  static constexpr int kMantissa = mantissa_bits(kLog2, kExponent);
+  static constexpr uint32_t kMantissaField = (1u << kMantissa) - 1;
+  static constexpr uint32_t kExponentField = ((1u << kExponent) - 1) << kMantissa;
+  static constexpr uint32_t kSign = 1u << (kMantissa + kExponent);
+  using V = Vectors<kLog2>;
+
+  ACTDMA_AVX512 static __m512i shifted_left(__m512i v, int bits) {
+    return kLog2 == 1 ? _mm512_slli_epi16(v, bits) : _mm512_slli_epi32(v, bits);
+  }
+
+  ACTDMA_AVX512 static __m512i shifted_right(__m512i v, int bits) {
+    return kLog2 == 1 ? _mm512_srli_epi16(v, bits) : _mm512_srli_epi32(v, bits);
+  }
+
+  ACTDMA_AVX512 static __m512i difference(__m512i a, __m512i b) {
+    return kLog2 == 1 ? _mm512_sub_epi16(a, b) : _mm512_sub_epi32(a, b);
+  }
+
+  ACTDMA_AVX512 static __m512i masked(__m512i v, uint32_t field) {
+    return _mm512_and_si512(v, broadcast<kLog2>(field));
+  }
+
+  ACTDMA_AVX512 static void plan(const uint8_t* elements, size_t count, Group* groups) {
+    for (size_t g = 0; g << 5 < count; g++) {
+      const V group = group_at<kLog2>(elements, g, count);
+      __m512i tops = group.v[0];  // sign and exponent are in the upper 16 bits, in any order
+      if constexpr (kLog2 == 2) {
+        tops = _mm512_packus_epi32(_mm512_srli_epi32(group.v[0], 16),
+                                   _mm512_srli_epi32(group.v[1], 16));
+      }
+      constexpr int kShift = 15 - kExponent;
+      const __m512i positive = _mm512_and_si512(tops, _mm512_set1_epi16(0x7FFF));
+      const auto [least, largest] = range16(_mm512_srli_epi16(positive, kShift));
+      groups[g] = {largest, exponent_width(largest - least), _mm512_movepi16_mask(tops) != 0};
+    }
+  }
+
+  // An element's fields come in the order of its record: mantissa, sign if present, distance.
+  ACTDMA_AVX512 static uint8_t* pack(const uint8_t* elements, size_t count, const Group* groups,
+                                     uint8_t* records) {
+    for (size_t g = 0; g << 5 < count; g++) {
+      const Group& group = groups[g];
+      V fields = group_at<kLog2>(elements, g, count);
+      const __m512i base = broadcast<kLog2>(group.base << kMantissa);
+      const __m128i shift = _mm_cvtsi32_si128(group.sign);
+      for (__m512i& v : fields.v) {
+        const __m512i distance = difference(base, masked(v, kExponentField));
+        const __m512i moved =
+            kLog2 == 1 ? _mm512_sll_epi16(distance, shift) : _mm512_sll_epi32(distance, shift);
+        const __m512i sign = masked(shifted_right(v, kExponent), 1u << kMantissa);
+        v = _mm512_or_si512(_mm512_or_si512(moved, sign), masked(v, kMantissaField));
+      }
+      const size_t rest = count - (g << 5);
+      if (rest < 32) fields.fill(rest, _mm512_setzero_si512());
+      records = fields.write_planes(kMantissa + group.sign + group.width, records);
+    }
+    return records;
+  }
+
+  ACTDMA_AVX512 static void unpack(const uint8_t* records, const Group* groups, size_t count,
+                                   uint8_t* elements) {
+    for (size_t g = 0; g < count; g++) {
+      const Group& group = groups[g];
+      const uint32_t planes = kMantissa + group.sign + group.width;
+      V fields = V::read_planes(planes, records);
+      records += 4 * planes;
+      const __m512i base = broadcast<kLog2>(group.base << kMantissa);
+      const __m128i shift = _mm_cvtsi32_si128(group.sign);
+      const __m512i signs = broadcast<kLog2>(group.sign ? kSign : 0);
+      for (__m512i& v : fields.v) {
+        const __m512i moved = kLog2 == 1 ? _mm512_srl_epi16(v, shift) : _mm512_srl_epi32(v, shift);
+        const __m512i exponent =
+            masked(difference(base, masked(moved, kExponentField)), kExponentField);
+        const __m512i sign = _mm512_and_si512(shifted_left(v, kExponent), signs);
+        v = _mm512_or_si512(_mm512_or_si512(exponent, sign), masked(v, kMantissaField));
+      }
+      fields.write(elements + 128 * g / (4 >> kLog2));
+    }
+  }
+};
+
+template <int kLog2>
+ACTDMA_AVX512 void plan_zve(const uint8_t* elements, size_t count, uint32_t exponent_bits,
+                            Group* groups) {
+  if (kLog2 == 1 && exponent_bits == 5) return Zve<1, 5>::plan(elements, count, groups);
+  Zve<kLog2, 8>::plan(elements, count, groups);
+}
+
+template <int kLog2>
+ACTDMA_AVX512 uint8_t* pack_zve(const uint8_t* elements, size_t count, uint32_t exponent_bits,
+                                const Group* groups, uint8_t* records) {
+  if (kLog2 == 1 && exponent_bits == 5) return Zve<1, 5>::pack(elements, count, groups, records);
+  return Zve<kLog2, 8>::pack(elements, count, groups, records);
+}
+
+template <int kLog2>
+ACTDMA_AVX512 void unpack_zve(const uint8_t* records, const Group* groups, size_t count,
+                              uint32_t exponent_bits, uint8_t* elements) {
+  if (kLog2 == 1 && exponent_bits == 5) {
+    return Zve<1, 5>::unpack(records, groups, count, elements);
+  }
+  Zve<kLog2, 8>::unpack(records, groups, count, elements);
+}
+
+template <int kLog2>
+ACTDMA_AVX512 inline __m512i add(__m512i a, __m512i b) {
+  if constexpr (kLog2 == 0) return _mm512_add_epi8(a, b);
+  if constexpr (kLog2 == 1) return _mm512_add_epi16(a, b);
+  return _mm512_add_epi32(a, b);
+}
+
+template <int kLog2>
+ACTDMA_AVX512 void plan_ints(const uint8_t* elements, size_t count, uint32_t is_signed,
+                             Group* groups) {
+  constexpr uint32_t kBits = 8 << kLog2;
+  const uint32_t flip = flip_of(is_signed, kBits);
+  for (size_t g = 0; g << group_log2(kLog2) < count; g++) {
+    auto group = group_at<kLog2>(elements, g, count);
+    for (__m512i& v : group.v) v = _mm512_xor_si512(v, broadcast<kLog2>(flip));
+    const auto [least, greatest] = range(group);
+    groups[g] = integer_group(least, greatest, flip, kBits);
+  }
+}
+
+template <int kLog2>
+ACTDMA_AVX512 uint8_t* pack_ints(const uint8_t* elements, size_t count, uint32_t,
+                                 const Group* groups, uint8_t* records) {
+  for (size_t g = 0; g << group_log2(kLog2) < count; g++) {
+    const Group& group = groups[g];
+    auto distances = group_at<kLog2>(elements, g, count);
+    for (__m512i& v : distances.v) v = add<kLog2>(v, broadcast<kLog2>(0u - group.base));
+    const size_t rest = count - (g << group_log2(kLog2));
+    if (rest < Vectors<kLog2>::kGroup) distances.fill(rest, _mm512_setzero_si512());
+    if (has_base_word(kLog2, group.width)) {
+      store(records, group.base);
+      records += 4;
+    }
+    records = distances.write_planes(group.width, records);
+  }
+  return records;
+}
+
+template <int kLog2>
+ACTDMA_AVX512 void unpack_ints(const uint8_t* records, const Group* groups, size_t count, uint32_t,
+                               uint8_t* elements) {
+  using V = Vectors<kLog2>;
+  for (size_t g = 0; g < count; g++, elements += V::kGroup << kLog2) {
+    uint32_t base = groups[g].base;
+    if (has_base_word(kLog2, groups[g].width)) {
+      base = load<uint32_t>(records);
+      records += 4;
+    }
+    V numbers = V::read_planes(groups[g].width, records);
+    records += 4 * V::kPlaneWords * groups[g].width;
+    for (__m512i& v : numbers.v) v = add<kLog2>(v, broadcast<kLog2>(base));
+    numbers.write(elements);
   }
 }
 
@@ -129,21 +492,27 @@ ACTDMA_AVX512 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
   return ~static_cast<uint32_t>(rest);
 }
 
+template <int kLog2>
+constexpr RecordKernels kZve{plan_zve<kLog2>, pack_zve<kLog2>, unpack_zve<kLog2>};
+
+template <int kLog2>
+constexpr RecordKernels kInts{plan_ints<kLog2>, pack_ints<kLog2>, unpack_ints<kLog2>};
+
 }  // namespace
 
 const Kernels* avx512_kernels() {
-  static const Kernels& portable = *portable_kernels();
-  static const Kernels kSet{"avx512",
-                            {compress<0>, compress<1>, compress<2>},
-                            {expand<0>, expand<1>, expand<2>},
-                            {{}, portable.zve[1], portable.zve[2]},
-                            {portable.ints[0], portable.ints[1], portable.ints[2]},
-                            count_bits,
-                            stream,
-                            stream_end,
-                            crc32c};
+  static constexpr Kernels kSet{"avx512",
+                                {compress<0>, compress<1>, compress<2>},
+                                {expand<0>, expand<1>, expand<2>},
+                                {{}, kZve<1>, kZve<2>},
+                                {kInts<0>, kInts<1>, kInts<2>},
+                                count_bits,
+                                stream,
+                                stream_end,
+                                crc32c};
   const bool there = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                     __builtin_cpu_supports("avx512vbmi2") &&
+                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+                     __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("gfni") &&
                      __builtin_cpu_supports("vpclmulqdq") && avx2_kernels();
   return there ? &kSet : nullptr;
 }
