@@ -17,7 +17,12 @@ X86 = ("-msse4.2", "-mpopcnt") if platform.machine() == "x86_64" else ()
 
 
 def extension(name: str, folder: str, flags: tuple[str, ...] = ()) -> Pybind11Extension:
-    headers = [h for d in (folder, "hls/include") for h in glob(f"{d}/**/*.hpp", recursive=True)]
+    headers = [
+        header
+        for place in (folder, "hls/include")
+        for ending in ("hpp", "inl")
+        for header in glob(f"{place}/**/*.{ending}", recursive=True)
+    ]
     return Pybind11Extension(
         name,
         sorted(glob(f"{folder}/*.cpp")),
@@ -45,7 +50,7 @@ setup(
     package_dir={"": "host"},
     cmdclass={"build_py": BuildWithOverlay},
     ext_modules=[
-        extension("actdma.native._native", "host/actdma/native"),
+        extension("actdma.native._native", "host/actdma/native", ("-O3",)),
         extension("actdma.emulation._fabric", "host/actdma/emulation", ("-O3", *X86)),
     ],
 )

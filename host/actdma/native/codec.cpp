@@ -23,7 +23,9 @@ Split split_of(const Stream& stream) {
 }
 
 const RecordKernels& record_kernels(const Kernels& kernels, const Split& split) {
-  return (split.mode == kModeZve ? kernels.zve : kernels.ints)[split.element_log2];
+  if (split.mode == kModeInts) return kernels.ints[split.element_log2][split.parameter];
+  if (split.element_log2 == 2) return kernels.float32;
+  return split.parameter == 8 ? kernels.bfloat16 : kernels.float16;
 }
 
 // Two headers are three bytes.
@@ -55,10 +57,10 @@ uint8_t* encode_records(const Kernels& kernels, const Stream& stream, const uint
   const uint32_t number = groups_of(count, stream.element_log2);
   const uint32_t headers = header_words(number);
   Group groups[kMostGroups];
-  records.plan(elements, count, stream.parameter, groups);
+  records.plan(elements, count, groups);
   if (headers + words_of(split, groups, number) >= limit) return nullptr;
   write_headers(split, groups, number, out);
-  return records.pack(elements, count, stream.parameter, groups, out + 4 * headers);
+  return records.pack(elements, count, groups, out + 4 * headers);
 }
 
 // Writes a raw block's words.
@@ -140,14 +142,13 @@ bool decode_records(const Kernels& kernels, const uint8_t* planes, const Layout&
   Group groups[kMostGroups];
   for (uint32_t g = 0; g < layout.groups; g++) {
     groups[g] = read_header(split, headers, g);
-    if (!split.possible(groups[g])) return false;
+    if (groups[g].width > split.widest()) return false;
   }
   if (words_of(split, groups, layout.groups) != layout.data_words) return false;
   alignas(64) uint8_t room[kElementsRoom];
   const bool in_place = !layout.mask_words && bytes % kBlockBytes == 0;
   record_kernels(kernels, split)
-      .unpack(headers + 4 * layout.header_words, groups, layout.groups, stream.parameter,
-              in_place ? out : room);
+      .unpack(headers + 4 * layout.header_words, groups, layout.groups, in_place ? out : room);
   if (layout.mask_words) {
     kernels.expand[stream.element_log2](planes, room, bytes / kChunkBytes, out);
   } else if (!in_place) {

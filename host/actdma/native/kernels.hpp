@@ -23,19 +23,16 @@ struct Group {
   uint8_t sign;   // zve: whether there is a sign plane
 };
 
-// Groups of elements to records and back; `parameter` is the descriptor's. The last group may have
-// fewer elements than the others.
+// Groups of elements to records and back. The last group may have fewer elements than the others.
 struct RecordKernels {
   // Sizes up the groups that `count` elements make. Reads kVectorSlack bytes past them.
-  void (*plan)(const uint8_t* elements, size_t count, uint32_t parameter, Group* groups);
+  void (*plan)(const uint8_t* elements, size_t count, Group* groups);
   // Writes the records of planned groups and returns their end, after which kVectorSlack bytes may
   // have been written as well. Reads kVectorSlack bytes past the elements.
-  uint8_t* (*pack)(const uint8_t* elements, size_t count, uint32_t parameter, const Group* groups,
-                   uint8_t* records);
+  uint8_t* (*pack)(const uint8_t* elements, size_t count, const Group* groups, uint8_t* records);
   // The inverse, for `count` groups whose widths are possible: reads exactly the records, writes
   // whole groups.
-  void (*unpack)(const uint8_t* records, const Group* groups, size_t count, uint32_t parameter,
-                 uint8_t* elements);
+  void (*unpack)(const uint8_t* records, const Group* groups, size_t count, uint8_t* elements);
 };
 
 struct Kernels {
@@ -46,8 +43,8 @@ struct Kernels {
   // The inverse. Reads up to kVectorSlack bytes past the data plane, whose length the caller has
   // checked against the mask; writes exactly the chunks.
   void (*expand[3])(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw);
-  RecordKernels zve[3];  // the first: none
-  RecordKernels ints[3];
+  RecordKernels float16, bfloat16, float32;  // zve's
+  RecordKernels ints[3][2];                  // the second index: whether they are signed
   // Number of bits set in `words` 32-bit words.
   uint32_t (*count_bits)(const uint8_t* mask, size_t words);
   // Copies to memory past the caches; `to` and `bytes` are multiples of kStreamAlign. The second

@@ -130,18 +130,26 @@ ACTDMA_AVX512 inline __m512i transposed(__m512i quadwords) {
   return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64(0x8040201008040201), quadwords, 0);
 }
 
+template <int kLog2>
+ACTDMA_AVX512 inline __m512i broadcast(uint32_t element) {
+  if constexpr (kLog2 == 0) return _mm512_set1_epi8(static_cast<char>(element));
+  if constexpr (kLog2 == 1) return _mm512_set1_epi16(static_cast<short>(element));
+  return _mm512_set1_epi32(static_cast<int>(element));
+}
+
 // A group's elements in as many vectors as it takes, and their bit planes.
 template <int kLog2>
 struct Vectors {
   static constexpr int kCount = kLog2 == 2 ? 2 : 1;
-  static constexpr int kLanes = 64 >> kLog2;
-  static constexpr int kGroup = kCount * kLanes;
-  static constexpr int kPlaneWords = kLog2 == 0 ? 2 : 1;
+  static constexpr size_t kLanes = 64 >> kLog2;
+  static constexpr size_t kGroup = kCount * kLanes;
+  static constexpr int kPlaneWords = kGroup / 32;
   __m512i v[kCount];
 
-  ACTDMA_AVX512 static Vectors load(const uint8_t* from) {
+  ACTDMA_AVX512 static Vectors load(const uint8_t* from, size_t count) {
     Vectors group;
     for (int i = 0; i < kCount; i++) group.v[i] = _mm512_loadu_si512(from + 64 * i);
+    if (count < kGroup) group.fill_from(count, broadcast<kLog2>(native::load<uint32_t>(from)));
     return group;
   }
 
@@ -149,29 +157,24 @@ struct Vectors {
     for (int i = 0; i < kCount; i++) _mm512_storeu_si512(to + 64 * i, v[i]);
   }
 
-  // Lanes of vector i that belong to the first `count` elements.
-  ACTDMA_AVX512 static uint64_t lanes(size_t count, int i) {
-    const size_t before = static_cast<size_t>(i) * kLanes;
-    return count >= before + 64 ? ~uint64_t{0}
-           : count <= before    ? 0
-                                : ~uint64_t{0} >> (64 - (count - before));
-  }
+  ACTDMA_AVX512 void clear_from(size_t count) { fill_from(count, _mm512_setzero_si512()); }
 
-  // Puts `other` in place of what is beyond the first `count` elements.
-  ACTDMA_AVX512 void fill(size_t count, __m512i other) {
+  ACTDMA_AVX512 void fill_from(size_t count, __m512i other) {
     for (int i = 0; i < kCount; i++) {
-      const uint64_t keep = lanes(count, i);
-      if constexpr (kLog2 == 0) v[i] = _mm512_mask_mov_epi8(other, keep, v[i]);
+      const size_t before = i * kLanes;
+      const uint64_t kept = count <= before            ? 0
+                            : count >= before + kLanes ? ~uint64_t{0}
+                                                       : (uint64_t{1} << (count - before)) - 1;
+      if constexpr (kLog2 == 0) v[i] = _mm512_mask_mov_epi8(other, kept, v[i]);
       if constexpr (kLog2 == 1) {
-        v[i] = _mm512_mask_mov_epi16(other, static_cast<__mmask32>(keep), v[i]);
+        v[i] = _mm512_mask_mov_epi16(other, static_cast<__mmask32>(kept), v[i]);
       }
       if constexpr (kLog2 == 2) {
-        v[i] = _mm512_mask_mov_epi32(other, static_cast<__mmask16>(keep), v[i]);
+        v[i] = _mm512_mask_mov_epi32(other, static_cast<__mmask16>(kept), v[i]);
       }
     }
   }
 
-  // Writes the lowest `count` bit planes, and past them up to a vector; returns their end.
   ACTDMA_AVX512 uint8_t* write_planes(uint32_t count, uint8_t* to) const {
     const __m512i order = (kLog2 == 0 ? kOrders.planes8 : kOrders.planes).indices();
     if constexpr (kLog2 == 2) {
@@ -187,7 +190,6 @@ struct Vectors {
     return to + 4 * kPlaneWords * count;
   }
 
-  // The elements that have these `count` bit planes; reads nothing else.
   ACTDMA_AVX512 static Vectors read_planes(uint32_t count, const uint8_t* from) {
     const __m512i order = (kLog2 == 0 ? kOrders.from_planes8 : kOrders.from_planes).indices();
     const uint64_t words = (uint64_t{1} << kPlaneWords * count) - 1;
@@ -246,42 +248,54 @@ ACTDMA_AVX512 inline Range range(const Vectors<2>& group) {
           _mm512_reduce_max_epu32(_mm512_max_epu32(group.v[0], group.v[1]))};
 }
 
-template <int kLog2>
-ACTDMA_AVX512 inline __m512i broadcast(uint32_t element) {
-  if constexpr (kLog2 == 0) return _mm512_set1_epi8(static_cast<char>(element));
-  if constexpr (kLog2 == 1) return _mm512_set1_epi16(static_cast<short>(element));
-  return _mm512_set1_epi32(static_cast<int>(element));
-}
-
-// Group `g` of the `count` elements; what it lacks has the value of its first element.
-template <int kLog2>
-ACTDMA_AVX512 inline Vectors<kLog2> group_at(const uint8_t* elements, size_t g, size_t count) {
-  const uint8_t* const from = elements + (g << group_log2(kLog2) << kLog2);
-  auto group = Vectors<kLog2>::load(from);
-  const size_t rest = count - (g << group_log2(kLog2));
-  if (rest < Vectors<kLog2>::kGroup) {
-    group.fill(rest, broadcast<kLog2>(native::load<uint32_t>(from)));
-  }
-  return group;
-}
-
-// Elements of `kLog2` with `kExponent` exponent bits.
 template <int kLog2, int kExponent>
-struct Zve {
-  static constexpr int kMantissa = mantissa_bits(kLog2, kExponent);
-  static constexpr uint32_t kMantissaField = (1u << kMantissa) - 1;
-  static constexpr uint32_t kExponentField = ((1u << kExponent) - 1) << kMantissa;
-  static constexpr uint32_t kSign = 1u << (kMantissa + kExponent);
+struct Zve : ZveRecord<kLog2, kExponent> {
+  using R = ZveRecord<kLog2, kExponent>;
   using V = Vectors<kLog2>;
 
-  ACTDMA_AVX512 static __m512i shifted_left(__m512i v, int bits) {
-    return kLog2 == 1 ? _mm512_slli_epi16(v, bits) : _mm512_slli_epi32(v, bits);
+  ACTDMA_AVX512 static Group plan(const V& group) {
+    __m512i tops = group.v[0];  // sign and exponent, in any order
+    if constexpr (kLog2 == 2) {
+      tops =
+          _mm512_packus_epi32(_mm512_srli_epi32(group.v[0], 16), _mm512_srli_epi32(group.v[1], 16));
+    }
+    const __m512i positive = _mm512_and_si512(tops, _mm512_set1_epi16(0x7FFF));
+    const auto [least, largest] = range16(_mm512_srli_epi16(positive, 15 - kExponent));
+    return {largest, exponent_width(largest - least), _mm512_movepi16_mask(tops) != 0};
   }
 
-  ACTDMA_AVX512 static __m512i shifted_right(__m512i v, int bits) {
-    return kLog2 == 1 ? _mm512_srli_epi16(v, bits) : _mm512_srli_epi32(v, bits);
+  ACTDMA_AVX512 static V fields(V group, const Group& common) {
+    const __m512i base = broadcast<kLog2>(common.base << R::kMantissa);
+    const __m128i shift = _mm_cvtsi32_si128(common.sign);
+    for (__m512i& v : group.v) {
+      const __m512i distance = difference(base, masked(v, R::kExponentField));
+      const __m512i moved =
+          kLog2 == 1 ? _mm512_sll_epi16(distance, shift) : _mm512_sll_epi32(distance, shift);
+      const __m512i lower =
+          kLog2 == 1 ? _mm512_srli_epi16(v, kExponent) : _mm512_srli_epi32(v, kExponent);
+      const __m512i sign = masked(lower, 1u << R::kMantissa);
+      v = _mm512_or_si512(_mm512_or_si512(moved, sign), masked(v, R::kMantissaField));
+    }
+    return group;
   }
 
+  ACTDMA_AVX512 static V elements(V fields, const Group& common) {
+    const __m512i base = broadcast<kLog2>(common.base << R::kMantissa);
+    const __m128i shift = _mm_cvtsi32_si128(common.sign);
+    const __m512i signs = broadcast<kLog2>(common.sign ? R::kSignField : 0);
+    for (__m512i& v : fields.v) {
+      const __m512i moved = kLog2 == 1 ? _mm512_srl_epi16(v, shift) : _mm512_srl_epi32(v, shift);
+      const __m512i distance = masked(moved, R::kExponentField);
+      const __m512i exponent = masked(difference(base, distance), R::kExponentField);
+      const __m512i upper =
+          kLog2 == 1 ? _mm512_slli_epi16(v, kExponent) : _mm512_slli_epi32(v, kExponent);
+      const __m512i sign = _mm512_and_si512(upper, signs);
+      v = _mm512_or_si512(_mm512_or_si512(exponent, sign), masked(v, R::kMantissaField));
+    }
+    return fields;
+  }
+
+ private:
   ACTDMA_AVX512 static __m512i difference(__m512i a, __m512i b) {
     return kLog2 == 1 ? _mm512_sub_epi16(a, b) : _mm512_sub_epi32(a, b);
   }
@@ -289,143 +303,41 @@ struct Zve {
   ACTDMA_AVX512 static __m512i masked(__m512i v, uint32_t field) {
     return _mm512_and_si512(v, broadcast<kLog2>(field));
   }
+};
 
-  ACTDMA_AVX512 static void plan(const uint8_t* elements, size_t count, Group* groups) {
-    for (size_t g = 0; g << 5 < count; g++) {
-      const V group = group_at<kLog2>(elements, g, count);
-      __m512i tops = group.v[0];  // sign and exponent are in the upper 16 bits, in any order
-      if constexpr (kLog2 == 2) {
-        tops = _mm512_packus_epi32(_mm512_srli_epi32(group.v[0], 16),
-                                   _mm512_srli_epi32(group.v[1], 16));
-      }
-      constexpr int kShift = 15 - kExponent;
-      const __m512i positive = _mm512_and_si512(tops, _mm512_set1_epi16(0x7FFF));
-      const auto [least, largest] = range16(_mm512_srli_epi16(positive, kShift));
-      groups[g] = {largest, exponent_width(largest - least), _mm512_movepi16_mask(tops) != 0};
-    }
+template <int kLog2, bool kSigned>
+struct Ints : IntsRecord<kLog2, kSigned> {
+  using R = IntsRecord<kLog2, kSigned>;
+  using V = Vectors<kLog2>;
+
+  ACTDMA_AVX512 static Group plan(V group) {
+    for (__m512i& v : group.v) v = _mm512_xor_si512(v, broadcast<kLog2>(R::kFlip));
+    const auto [least, greatest] = range(group);
+    return R::group(least, greatest);
   }
 
-  // An element's fields come in the order of its record: mantissa, sign if present, distance.
-  ACTDMA_AVX512 static uint8_t* pack(const uint8_t* elements, size_t count, const Group* groups,
-                                     uint8_t* records) {
-    for (size_t g = 0; g << 5 < count; g++) {
-      const Group& group = groups[g];
-      V fields = group_at<kLog2>(elements, g, count);
-      const __m512i base = broadcast<kLog2>(group.base << kMantissa);
-      const __m128i shift = _mm_cvtsi32_si128(group.sign);
-      for (__m512i& v : fields.v) {
-        const __m512i distance = difference(base, masked(v, kExponentField));
-        const __m512i moved =
-            kLog2 == 1 ? _mm512_sll_epi16(distance, shift) : _mm512_sll_epi32(distance, shift);
-        const __m512i sign = masked(shifted_right(v, kExponent), 1u << kMantissa);
-        v = _mm512_or_si512(_mm512_or_si512(moved, sign), masked(v, kMantissaField));
-      }
-      const size_t rest = count - (g << 5);
-      if (rest < 32) fields.fill(rest, _mm512_setzero_si512());
-      records = fields.write_planes(kMantissa + group.sign + group.width, records);
-    }
-    return records;
+  ACTDMA_AVX512 static V fields(V group, const Group& common) {
+    return sum(group, 0u - common.base);
   }
 
-  ACTDMA_AVX512 static void unpack(const uint8_t* records, const Group* groups, size_t count,
-                                   uint8_t* elements) {
-    for (size_t g = 0; g < count; g++) {
-      const Group& group = groups[g];
-      const uint32_t planes = kMantissa + group.sign + group.width;
-      V fields = V::read_planes(planes, records);
-      records += 4 * planes;
-      const __m512i base = broadcast<kLog2>(group.base << kMantissa);
-      const __m128i shift = _mm_cvtsi32_si128(group.sign);
-      const __m512i signs = broadcast<kLog2>(group.sign ? kSign : 0);
-      for (__m512i& v : fields.v) {
-        const __m512i moved = kLog2 == 1 ? _mm512_srl_epi16(v, shift) : _mm512_srl_epi32(v, shift);
-        const __m512i exponent =
-            masked(difference(base, masked(moved, kExponentField)), kExponentField);
-        const __m512i sign = _mm512_and_si512(shifted_left(v, kExponent), signs);
-        v = _mm512_or_si512(_mm512_or_si512(exponent, sign), masked(v, kMantissaField));
-      }
-      fields.write(elements + 128 * g / (4 >> kLog2));
+  ACTDMA_AVX512 static V elements(V fields, const Group& common) {
+    return sum(fields, common.base);
+  }
+
+ private:
+  ACTDMA_AVX512 static V sum(V group, uint32_t number) {
+    const __m512i other = broadcast<kLog2>(number);
+    for (__m512i& v : group.v) {
+      v = kLog2 == 0   ? _mm512_add_epi8(v, other)
+          : kLog2 == 1 ? _mm512_add_epi16(v, other)
+                       : _mm512_add_epi32(v, other);
     }
+    return group;
   }
 };
 
-template <int kLog2>
-ACTDMA_AVX512 void plan_zve(const uint8_t* elements, size_t count, uint32_t exponent_bits,
-                            Group* groups) {
-  if (kLog2 == 1 && exponent_bits == 5) return Zve<1, 5>::plan(elements, count, groups);
-  Zve<kLog2, 8>::plan(elements, count, groups);
-}
-
-template <int kLog2>
-ACTDMA_AVX512 uint8_t* pack_zve(const uint8_t* elements, size_t count, uint32_t exponent_bits,
-                                const Group* groups, uint8_t* records) {
-  if (kLog2 == 1 && exponent_bits == 5) return Zve<1, 5>::pack(elements, count, groups, records);
-  return Zve<kLog2, 8>::pack(elements, count, groups, records);
-}
-
-template <int kLog2>
-ACTDMA_AVX512 void unpack_zve(const uint8_t* records, const Group* groups, size_t count,
-                              uint32_t exponent_bits, uint8_t* elements) {
-  if (kLog2 == 1 && exponent_bits == 5) {
-    return Zve<1, 5>::unpack(records, groups, count, elements);
-  }
-  Zve<kLog2, 8>::unpack(records, groups, count, elements);
-}
-
-template <int kLog2>
-ACTDMA_AVX512 inline __m512i add(__m512i a, __m512i b) {
-  if constexpr (kLog2 == 0) return _mm512_add_epi8(a, b);
-  if constexpr (kLog2 == 1) return _mm512_add_epi16(a, b);
-  return _mm512_add_epi32(a, b);
-}
-
-template <int kLog2>
-ACTDMA_AVX512 void plan_ints(const uint8_t* elements, size_t count, uint32_t is_signed,
-                             Group* groups) {
-  constexpr uint32_t kBits = 8 << kLog2;
-  const uint32_t flip = flip_of(is_signed, kBits);
-  for (size_t g = 0; g << group_log2(kLog2) < count; g++) {
-    auto group = group_at<kLog2>(elements, g, count);
-    for (__m512i& v : group.v) v = _mm512_xor_si512(v, broadcast<kLog2>(flip));
-    const auto [least, greatest] = range(group);
-    groups[g] = integer_group(least, greatest, flip, kBits);
-  }
-}
-
-template <int kLog2>
-ACTDMA_AVX512 uint8_t* pack_ints(const uint8_t* elements, size_t count, uint32_t,
-                                 const Group* groups, uint8_t* records) {
-  for (size_t g = 0; g << group_log2(kLog2) < count; g++) {
-    const Group& group = groups[g];
-    auto distances = group_at<kLog2>(elements, g, count);
-    for (__m512i& v : distances.v) v = add<kLog2>(v, broadcast<kLog2>(0u - group.base));
-    const size_t rest = count - (g << group_log2(kLog2));
-    if (rest < Vectors<kLog2>::kGroup) distances.fill(rest, _mm512_setzero_si512());
-    if (has_base_word(kLog2, group.width)) {
-      store(records, group.base);
-      records += 4;
-    }
-    records = distances.write_planes(group.width, records);
-  }
-  return records;
-}
-
-template <int kLog2>
-ACTDMA_AVX512 void unpack_ints(const uint8_t* records, const Group* groups, size_t count, uint32_t,
-                               uint8_t* elements) {
-  using V = Vectors<kLog2>;
-  for (size_t g = 0; g < count; g++, elements += V::kGroup << kLog2) {
-    uint32_t base = groups[g].base;
-    if (has_base_word(kLog2, groups[g].width)) {
-      base = load<uint32_t>(records);
-      records += 4;
-    }
-    V numbers = V::read_planes(groups[g].width, records);
-    records += 4 * V::kPlaneWords * groups[g].width;
-    for (__m512i& v : numbers.v) v = add<kLog2>(v, broadcast<kLog2>(base));
-    numbers.write(elements);
-  }
-}
+#define ACTDMA_TARGET ACTDMA_AVX512
+#include "record_loops.inl"
 
 ACTDMA_AVX512 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;
@@ -492,20 +404,13 @@ ACTDMA_AVX512 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
   return ~static_cast<uint32_t>(rest);
 }
 
-template <int kLog2>
-constexpr RecordKernels kZve{plan_zve<kLog2>, pack_zve<kLog2>, unpack_zve<kLog2>};
-
-template <int kLog2>
-constexpr RecordKernels kInts{plan_ints<kLog2>, pack_ints<kLog2>, unpack_ints<kLog2>};
-
 }  // namespace
 
 const Kernels* avx512_kernels() {
   static constexpr Kernels kSet{"avx512",
                                 {compress<0>, compress<1>, compress<2>},
                                 {expand<0>, expand<1>, expand<2>},
-                                {{}, kZve<1>, kZve<2>},
-                                {kInts<0>, kInts<1>, kInts<2>},
+                                ACTDMA_RECORDS,
                                 count_bits,
                                 stream,
                                 stream_end,

@@ -53,182 +53,149 @@ void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* ra
   }
 }
 
-// The group of 32 (64 of one byte) as its bit planes, and back. Before: word k has element k in its
-// lowest bits, then element k + kSide, and so on. After: word j is bit plane j.
+// A group. Loops over it have a length that is known.
 template <int kLog2>
-struct Planes {
-  static constexpr int kSide = 8 << kLog2;
-  static constexpr int kGroup = 1 << group_log2(kLog2);
-  using Word = std::conditional_t<kLog2 == 0, uint64_t, uint32_t>;
-  Word words[kSide];
+struct Elements {
+  using Item = Element<kLog2>;
+  static constexpr size_t kGroup = 1 << group_log2(kLog2);
+  Item at[kGroup];
 
-  Element<kLog2> element(int i) const {
-    return static_cast<Element<kLog2>>(words[i % kSide] >> i / kSide * kSide);
+  static Elements load(const uint8_t* from, size_t count) {
+    Elements group;
+    std::memcpy(group.at, from, count * sizeof(Item));
+    std::fill(group.at + count, group.at + kGroup, group.at[0]);
+    return group;
   }
 
-  void set_element(int i, Word value) { words[i % kSide] |= value << i / kSide * kSide; }
+  void write(uint8_t* to) const { std::memcpy(to, at, sizeof at); }
 
-  // Transposes the squares of kSide bits that the words hold side by side, by swapping quarters
-  // (Warren, Hacker's Delight, 7-3). Its own inverse.
-  void transpose() {
-    // The lower half of every square.
-    Word low = ~Word{0} / ((Word{1} << (kSide - 1) << 1) - 1) * ((Word{1} << kSide / 2) - 1);
-    for (int step = kSide / 2; step; step /= 2, low ^= low << step) {
-      for (int i = 0; i < kSide; i += 2 * step) {
-        for (int k = i; k < i + step; k++) {
+  void clear_from(size_t count) { std::fill(at + count, at + kGroup, Item{0}); }
+
+  uint8_t* write_planes(uint32_t count, uint8_t* to) const {
+    Planes planes;
+    for (int k = 0; k < kSide; k++) {
+      planes.words[k] = at[k];
+      for (int square = 1; square < kSquares; square++) {
+        planes.words[k] |= static_cast<Word>(at[square * kSide + k]) << square * kSide;
+      }
+    }
+    planes.transpose();
+    std::memcpy(to, planes.words, count * sizeof(Word));
+    return to + count * sizeof(Word);
+  }
+
+  static Elements read_planes(uint32_t count, const uint8_t* from) {
+    Planes planes{};
+    std::memcpy(planes.words, from, count * sizeof(Word));
+    planes.transpose();
+    Elements group;
+    for (int square = 0; square < kSquares; square++) {
+      for (int k = 0; k < kSide; k++) {
+        group.at[square * kSide + k] = static_cast<Item>(planes.words[k] >> square * kSide);
+      }
+    }
+    return group;
+  }
+
+ private:
+  static constexpr int kSide = 8 << kLog2;
+  using Word = std::conditional_t<kLog2 == 0, uint64_t, uint32_t>;
+  static constexpr int kSquares = 8 * sizeof(Word) / kSide;
+
+  // A word per bit plane, or before transposing: word k has element k, beside it k + kSide, ...
+  struct Planes {
+    Word words[kSide];
+
+    // Transposes the squares of kSide bits that the words hold side by side, by swapping quarters
+    // (Warren, Hacker's Delight, 7-3). Its own inverse.
+    void transpose() {
+      // The lower half of every square.
+      Word low = ~Word{0} / ((Word{1} << (kSide - 1) << 1) - 1) * ((Word{1} << kSide / 2) - 1);
+#pragma GCC unroll 5
+      for (int step = kSide / 2; step; step /= 2, low ^= low << step) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kSide / 2; i++) {
+          const int k = 2 * i - i % step;
           const Word swapped = (words[k] >> step ^ words[k + step]) & low;
           words[k] ^= swapped << step;
           words[k + step] ^= swapped;
         }
       }
     }
+  };
+};
+
+template <int kLog2, int kExponent>
+struct Zve : ZveRecord<kLog2, kExponent> {
+  using R = ZveRecord<kLog2, kExponent>;
+  using V = Elements<kLog2>;
+  using Item = Element<kLog2>;
+
+  static Group plan(const V& group) {
+    Item least = R::kExponentField, largest = 0, all = 0;
+    for (const Item element : group.at) {
+      const Item exponent = element & R::kExponentField;
+      least = std::min(least, exponent);
+      largest = std::max(largest, exponent);
+      all |= element;
+    }
+    return {static_cast<uint32_t>(largest) >> R::kMantissa,
+            exponent_width((largest - least) >> R::kMantissa), (all & R::kSignField) != 0};
   }
 
-  uint8_t* write(uint32_t planes, uint8_t* to) {
-    transpose();
-    std::memcpy(to, words, planes * sizeof(Word));
-    return to + planes * sizeof(Word);
+  static V fields(V group, const Group& common) {
+    const uint32_t base = common.base << R::kMantissa;
+    for (Item& element : group.at) {
+      const uint32_t distance = base - (element & R::kExponentField);
+      const uint32_t sign = (element & R::kSignField) >> kExponent;
+      element = static_cast<Item>(distance << common.sign | sign | (element & R::kMantissaField));
+    }
+    return group;
   }
 
-  const uint8_t* read(uint32_t planes, const uint8_t* from) {
-    std::memcpy(words, from, planes * sizeof(Word));
-    transpose();
-    return from + planes * sizeof(Word);
+  static V elements(V fields, const Group& common) {
+    const uint32_t base = common.base << R::kMantissa;
+    const uint32_t sign_field = common.sign ? R::kSignField : 0;
+    for (Item& element : fields.at) {
+      const uint32_t packed = element;
+      const uint32_t distance = packed >> common.sign & R::kExponentField;
+      element =
+          static_cast<Item>(((base - distance) & R::kExponentField) |
+                            (packed << kExponent & sign_field) | (packed & R::kMantissaField));
+    }
+    return fields;
   }
 };
 
-// Elements of group `g`, of `count` elements in all groups.
-template <int kLog2>
-inline int group_elements(size_t g, size_t count) {
-  constexpr size_t kGroup = Planes<kLog2>::kGroup;
-  return static_cast<int>(std::min(count - g * kGroup, kGroup));
-}
+template <int kLog2, bool kSigned>
+struct Ints : IntsRecord<kLog2, kSigned> {
+  using R = IntsRecord<kLog2, kSigned>;
+  using V = Elements<kLog2>;
+  using Item = Element<kLog2>;
 
-template <int kLog2>
-inline const uint8_t* element_at(const uint8_t* elements, size_t i) {
-  return elements + (i << kLog2);
-}
-
-template <int kLog2>
-void plan_zve(const uint8_t* elements, size_t count, uint32_t exponent_bits, Group* groups) {
-  constexpr int kGroup = Planes<kLog2>::kGroup;
-  const uint32_t m = mantissa_bits(kLog2, exponent_bits);
-  const uint32_t field = (1u << exponent_bits) - 1;
-  for (size_t g = 0; g * kGroup < count; g++, elements += kGroup << kLog2) {
-    uint32_t least = field, largest = 0, sign = 0;
-    for (int i = 0; i < group_elements<kLog2>(g, count); i++) {
-      const uint32_t element = load<Element<kLog2>>(element_at<kLog2>(elements, i));
-      const uint32_t exponent = element >> m & field;
-      least = std::min(least, exponent);
-      largest = std::max(largest, exponent);
-      sign |= element >> (m + exponent_bits);
-    }
-    groups[g] = {largest, exponent_width(largest - least), static_cast<uint8_t>(sign)};
-  }
-}
-
-// An element's fields come in the order of its record: mantissa, sign if present, distance.
-template <int kLog2>
-uint8_t* pack_zve(const uint8_t* elements, size_t count, uint32_t exponent_bits,
-                  const Group* groups, uint8_t* records) {
-  constexpr int kGroup = Planes<kLog2>::kGroup;
-  const uint32_t m = mantissa_bits(kLog2, exponent_bits);
-  const uint32_t field = (1u << exponent_bits) - 1;
-  for (size_t g = 0; g * kGroup < count; g++, elements += kGroup << kLog2) {
-    const Group& group = groups[g];
-    Planes<kLog2> planes{};
-    for (int i = 0; i < group_elements<kLog2>(g, count); i++) {
-      const uint32_t element = load<Element<kLog2>>(element_at<kLog2>(elements, i));
-      const uint32_t distance = group.base - (element >> m & field);
-      const uint32_t sign = element >> (m + exponent_bits);
-      planes.set_element(i, (element & ((1u << m) - 1)) | sign << m | distance << m << group.sign);
-    }
-    records = planes.write(m + group.sign + group.width, records);
-  }
-  return records;
-}
-
-template <int kLog2>
-void unpack_zve(const uint8_t* records, const Group* groups, size_t count, uint32_t exponent_bits,
-                uint8_t* elements) {
-  constexpr int kGroup = Planes<kLog2>::kGroup;
-  const uint32_t m = mantissa_bits(kLog2, exponent_bits);
-  const uint32_t field = (1u << exponent_bits) - 1;
-  for (size_t g = 0; g < count; g++, elements += kGroup << kLog2) {
-    const Group& group = groups[g];
-    Planes<kLog2> planes{};
-    records = planes.read(m + group.sign + group.width, records);
-    for (int i = 0; i < kGroup; i++) {
-      const uint32_t packed = planes.element(i);
-      const uint32_t sign = packed >> m & group.sign;
-      const uint32_t exponent = (group.base - (packed >> m >> group.sign)) & field;
-      const uint32_t element =
-          sign << (m + exponent_bits) | exponent << m | (packed & ((1u << m) - 1));
-      store(elements + (i << kLog2), static_cast<Element<kLog2>>(element));
-    }
-  }
-}
-
-template <int kLog2>
-void plan_ints(const uint8_t* elements, size_t count, uint32_t is_signed, Group* groups) {
-  constexpr int kGroup = Planes<kLog2>::kGroup;
-  constexpr uint32_t kBits = 8 << kLog2;
-  const uint32_t flip = flip_of(is_signed, kBits);
-  for (size_t g = 0; g * kGroup < count; g++, elements += kGroup << kLog2) {
-    uint32_t least = ~0u, greatest = 0;
-    for (int i = 0; i < group_elements<kLog2>(g, count); i++) {
-      const uint32_t number = load<Element<kLog2>>(element_at<kLog2>(elements, i)) ^ flip;
+  static Group plan(const V& group) {
+    Item least = static_cast<Item>(~Item{0}), greatest = 0;
+    for (const Item element : group.at) {
+      const Item number = element ^ R::kFlip;
       least = std::min(least, number);
       greatest = std::max(greatest, number);
     }
-    groups[g] = integer_group(least, greatest, flip, kBits);
+    return R::group(least, greatest);
   }
-}
 
-template <int kLog2>
-uint8_t* pack_ints(const uint8_t* elements, size_t count, uint32_t, const Group* groups,
-                   uint8_t* records) {
-  constexpr int kGroup = Planes<kLog2>::kGroup;
-  for (size_t g = 0; g * kGroup < count; g++, elements += kGroup << kLog2) {
-    const Group& group = groups[g];
-    Planes<kLog2> planes{};
-    for (int i = 0; i < group_elements<kLog2>(g, count); i++) {
-      const auto element = load<Element<kLog2>>(element_at<kLog2>(elements, i));
-      planes.set_element(i, static_cast<Element<kLog2>>(element - group.base));
-    }
-    if (has_base_word(kLog2, group.width)) {
-      store(records, group.base);
-      records += 4;
-    }
-    records = planes.write(group.width, records);
+  static V fields(V group, const Group& common) {
+    for (Item& element : group.at) element -= static_cast<Item>(common.base);
+    return group;
   }
-  return records;
-}
 
-template <int kLog2>
-void unpack_ints(const uint8_t* records, const Group* groups, size_t count, uint32_t,
-                 uint8_t* elements) {
-  constexpr int kGroup = Planes<kLog2>::kGroup;
-  for (size_t g = 0; g < count; g++, elements += kGroup << kLog2) {
-    const Group& group = groups[g];
-    uint32_t base = group.base;
-    if (has_base_word(kLog2, group.width)) {
-      base = load<uint32_t>(records);
-      records += 4;
-    }
-    Planes<kLog2> planes{};
-    records = planes.read(group.width, records);
-    for (int i = 0; i < kGroup; i++) {
-      store(elements + (i << kLog2), static_cast<Element<kLog2>>(planes.element(i) + base));
-    }
+  static V elements(V fields, const Group& common) {
+    for (Item& element : fields.at) element += static_cast<Item>(common.base);
+    return fields;
   }
-}
+};
 
-template <int kLog2>
-constexpr RecordKernels kZve{plan_zve<kLog2>, pack_zve<kLog2>, unpack_zve<kLog2>};
-
-template <int kLog2>
-constexpr RecordKernels kInts{plan_ints<kLog2>, pack_ints<kLog2>, unpack_ints<kLog2>};
+#define ACTDMA_TARGET
+#include "record_loops.inl"
 
 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;
@@ -289,8 +256,7 @@ const Kernels* portable_kernels() {
   static constexpr Kernels kSet{"portable",
                                 {compress<0>, compress<1>, compress<2>},
                                 {expand<0>, expand<1>, expand<2>},
-                                {{}, kZve<1>, kZve<2>},
-                                {kInts<0>, kInts<1>, kInts<2>},
+                                ACTDMA_RECORDS,
                                 count_bits,
                                 nullptr,
                                 nullptr,

@@ -1,4 +1,5 @@
-// Records of docs/format.md (modes zve and ints): what a group's header says, and bit transposes.
+// Records of docs/format.md (modes zve and ints): what a group's header says, and how long it makes
+// the record.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +12,8 @@ namespace actdma::native {
 
 constexpr uint32_t kHeaderBits = 12;
 
-// The numbers that a group's header (12 bits) and its record's length are made of.
-template <typename Number>
-constexpr uint32_t bit_length(Number value) {
-  return value ? 8 * sizeof(unsigned long long) - __builtin_clzll(value) : 0;
+constexpr uint32_t bit_length(uint32_t value) {
+  return value ? 32 - static_cast<uint32_t>(__builtin_clz(value)) : 0;
 }
 
 // Distance planes of a zve record for the greatest distance: a width of 7 cannot be said.
@@ -23,27 +22,40 @@ constexpr uint8_t exponent_width(uint32_t greatest) {
   return static_cast<uint8_t>(width == 7 ? 8 : width);
 }
 
-// The group of integers from `least` to `greatest`, both xor `flip` (which makes signed numbers
-// unsigned ones of the same order).
-constexpr Group integer_group(uint32_t least, uint32_t greatest, uint32_t flip, uint32_t bits) {
-  const uint32_t width = bit_length(greatest - least);
-  return {width == bits ? 0 : least ^ flip, static_cast<uint8_t>(width), 0};
-}
+// What a record is made of: possibly a word with the base, then bit planes. The classes of an
+// instruction set that do the work (record_loops.inl) are made from these.
+template <int kElementLog2, int kExponentBits>
+struct ZveRecord {
+  static constexpr int kLog2 = kElementLog2;
+  static constexpr int kExponent = kExponentBits;
+  static constexpr int kMantissa = (8 << kLog2) - 1 - kExponent;
+  static constexpr uint32_t kMantissaField = (1u << kMantissa) - 1;
+  static constexpr uint32_t kExponentField = ((1u << kExponent) - 1) << kMantissa;
+  static constexpr uint32_t kSignField = 1u << (kMantissa + kExponent);
+  static constexpr uint32_t kWidest = kExponent;
 
-// What turns integers of `bits` bits into unsigned ones of the same order.
-constexpr uint32_t flip_of(bool is_signed, uint32_t bits) {
-  return is_signed ? 1u << (bits - 1) : 0;
-}
+  static constexpr uint32_t planes(const Group& group) {
+    return kMantissa + group.sign + group.width;
+  }
+  static constexpr bool has_base(const Group&) { return false; }
+};
 
-// Whether an ints record begins with the group's base (elements of 1 byte have it in the header).
-constexpr bool has_base_word(uint32_t element_log2, uint32_t width) {
-  return element_log2 && width < 8u << element_log2;
-}
+template <int kElementLog2, bool kIsSigned>
+struct IntsRecord {
+  static constexpr int kLog2 = kElementLog2;
+  static constexpr uint32_t kWidest = 8 << kLog2;
+  // Makes signed numbers unsigned ones of the same order.
+  static constexpr uint32_t kFlip = kIsSigned ? 1u << (kWidest - 1) : 0;
 
-// Mantissa bits of a zve element.
-constexpr uint32_t mantissa_bits(uint32_t element_log2, uint32_t exponent_bits) {
-  return (8u << element_log2) - 1 - exponent_bits;
-}
+  static constexpr uint32_t planes(const Group& group) { return group.width; }
+  static constexpr bool has_base(const Group& group) { return kLog2 && group.width < kWidest; }
+
+  // The group from its least to its greatest number, both flipped.
+  static constexpr Group group(uint32_t least, uint32_t greatest) {
+    const uint32_t width = bit_length(greatest - least);
+    return {width == kWidest ? 0 : least ^ kFlip, static_cast<uint8_t>(width), 0};
+  }
+};
 
 // How a frame's codec makes records.
 struct Split {
@@ -59,7 +71,7 @@ struct Split {
     return element_log2 ? group.width : group.base | uint32_t(group.width) << 8;
   }
 
-  // The inverse; the base of an ints record with a base word is 0.
+  // The inverse; a base that lies in the record is 0.
   constexpr Group group(uint32_t header) const {
     if (mode == kModeZve) {
       const uint32_t code = header >> 9;
@@ -70,17 +82,16 @@ struct Split {
     return {header & 0xFF, static_cast<uint8_t>(header >> 8), 0};
   }
 
-  constexpr bool possible(const Group& group) const {
-    return group.width <= (mode == kModeZve ? parameter : 8u << element_log2);
-  }
+  // The greatest width that is possible.
+  constexpr uint32_t widest() const { return mode == kModeZve ? parameter : 8u << element_log2; }
 
   // Words of the group's record.
   constexpr uint32_t length(const Group& group) const {
     if (mode == kModeZve) {
-      return mantissa_bits(element_log2, parameter) + group.sign + group.width;
+      return (8u << element_log2) - 1 - parameter + group.sign + group.width;
     }
-    const uint32_t plane_words = 1u << (group_log2(element_log2) - 5);
-    return has_base_word(element_log2, group.width) + plane_words * group.width;
+    const bool has_base = element_log2 && group.width < widest();
+    return has_base + (group.width << (group_log2(element_log2) - 5));
   }
 };
 
