@@ -17,12 +17,7 @@ X86 = ("-msse4.2", "-mpopcnt") if platform.machine() == "x86_64" else ()
 
 
 def extension(name: str, folder: str, flags: tuple[str, ...] = ()) -> Pybind11Extension:
-    headers = [
-        header
-        for place in (folder, "hls/include")
-        for ending in ("hpp", "inl")
-        for header in glob(f"{place}/**/*.{ending}", recursive=True)
-    ]
+    headers = [h for d in (folder, "hls/include") for h in glob(f"{d}/**/*.hpp", recursive=True)]
     return Pybind11Extension(
         name,
         sorted(glob(f"{folder}/*.cpp")),

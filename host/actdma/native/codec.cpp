@@ -10,8 +10,8 @@ namespace actdma::native {
 namespace {
 
 constexpr size_t kMostGroups = kBlockBytes / 64;
-// The elements of a block and those that its last group may have more, and a vector.
-constexpr size_t kElementsRoom = kBlockBytes + 64 + kVectorSlack;
+// For the elements of a block in groups, the last of which may not be full, and a vector.
+constexpr size_t kElementsRoom = kBlockBytes + kGroupBytes + kVectorSlack;
 
 Stream stream_of(const uint32_t descriptor[kHeaderWords]) {
   return {descriptor[kDescKind] >> 16 & 0xFF, element_log2(descriptor[kDescKind] >> 24),

@@ -23,12 +23,16 @@ struct Group {
   uint8_t sign;   // zve: whether there is a sign plane
 };
 
-// Groups of elements to records and back. The last group may have fewer elements than the others.
+// A group's elements have at most so many bytes.
+constexpr size_t kGroupBytes = 128;
+
+// Groups of elements to records and back. The last group may have fewer elements than the others,
+// but there is memory for all of it.
 struct RecordKernels {
-  // Sizes up the groups that `count` elements make. Reads kVectorSlack bytes past them.
+  // Sizes up the groups that `count` elements make.
   void (*plan)(const uint8_t* elements, size_t count, Group* groups);
   // Writes the records of planned groups and returns their end, after which kVectorSlack bytes may
-  // have been written as well. Reads kVectorSlack bytes past the elements.
+  // have been written as well.
   uint8_t* (*pack)(const uint8_t* elements, size_t count, const Group* groups, uint8_t* records);
   // The inverse, for `count` groups whose widths are possible: reads exactly the records, writes
   // whole groups.

@@ -195,7 +195,7 @@ struct Ints : IntsRecord<kLog2, kSigned> {
 };
 
 #define ACTDMA_TARGET
-#include "record_loops.inl"
+#include "record_loops.hpp"
 
 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;

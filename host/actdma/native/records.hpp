@@ -23,7 +23,7 @@ constexpr uint8_t exponent_width(uint32_t greatest) {
 }
 
 // What a record is made of: possibly a word with the base, then bit planes. The classes of an
-// instruction set that do the work (record_loops.inl) are made from these.
+// instruction set that do the work (record_loops.hpp) are made from these.
 template <int kElementLog2, int kExponentBits>
 struct ZveRecord {
   static constexpr int kLog2 = kElementLog2;
@@ -32,7 +32,6 @@ struct ZveRecord {
   static constexpr uint32_t kMantissaField = (1u << kMantissa) - 1;
   static constexpr uint32_t kExponentField = ((1u << kExponent) - 1) << kMantissa;
   static constexpr uint32_t kSignField = 1u << (kMantissa + kExponent);
-  static constexpr uint32_t kWidest = kExponent;
 
   static constexpr uint32_t planes(const Group& group) {
     return kMantissa + group.sign + group.width;

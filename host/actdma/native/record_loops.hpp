@@ -1,6 +1,6 @@
 // The functions of RecordKernels, from what an instruction set does with one group. Included by its
-// file in its namespace, with ACTDMA_TARGET for the compiler's target. For every kind of record there
-// is a class like ZveRecord or IntsRecord with
+// file in its namespace, with ACTDMA_TARGET for the compiler's target. For every kind of record
+// there is a class like ZveRecord or IntsRecord with
 //
 //     V         a group's elements, or the fields that its bit planes hold
 //     plan      elements to Group
@@ -58,10 +58,10 @@ ACTDMA_TARGET void unpack(const uint8_t* records, const Group* groups, size_t co
 template <class Record>
 constexpr RecordKernels kRecord{plan<Record>, pack<Record>, unpack<Record>};
 
-#define ACTDMA_RECORDS                                                     \
-  kRecord<Zve<1, 5>>, kRecord<Zve<1, 8>>, kRecord<Zve<2, 8>>, {            \
-    {kRecord<Ints<0, false>>, kRecord<Ints<0, true>>},                     \
-        {kRecord<Ints<1, false>>, kRecord<Ints<1, true>>}, {               \
-      kRecord<Ints<2, false>>, kRecord<Ints<2, true>>                      \
-    }                                                                      \
+#define ACTDMA_RECORDS                                          \
+  kRecord<Zve<1, 5>>, kRecord<Zve<1, 8>>, kRecord<Zve<2, 8>>, { \
+    {kRecord<Ints<0, false>>, kRecord<Ints<0, true>>},          \
+        {kRecord<Ints<1, false>>, kRecord<Ints<1, true>>}, {    \
+      kRecord<Ints<2, false>>, kRecord<Ints<2, true>>           \
+    }                                                           \
   }
