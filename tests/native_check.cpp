@@ -49,19 +49,24 @@ constexpr Case kCases[] = {
     {kCodecRaw, 4, 0},  {kCodecZvc, 1, 0},  {kCodecZvc, 2, 0},  {kCodecZvc, 4, 0},
     {kCodecZvc, 8, 0},  {kCodecZve, 4, 8},  {kCodecZve, 2, 8},  {kCodecZve, 2, 5},
     {kCodecInts, 1, 0}, {kCodecInts, 1, 1}, {kCodecInts, 2, 0}, {kCodecInts, 2, 1},
-    {kCodecInts, 4, 0}, {kCodecInts, 4, 1}, {kCodecInts, 8, 1},
+    {kCodecInts, 4, 0}, {kCodecInts, 4, 1}, {kCodecInts, 8, 1}, {kCodecRle, 1, 0},
+    {kCodecRle, 2, 0},  {kCodecRle, 4, 0},
 };
 
 // Elements of which `nonzero_percent` are not zero; with records to be made, neighbours differ in
 // some of their bits only.
 Bytes random_raw(size_t size, const Case& c, uint32_t nonzero_percent) {
   Bytes raw(size);
-  const uint32_t alike = c.codec > kCodecZvc ? random_bits() % 33 : 0;
+  const uint32_t alike = record_mode(c.codec) != kModeRaw ? random_bits() % 33 : 0;
+  // Runs of zeros and of others, for rle; else every element by itself.
+  const size_t run = c.codec == kCodecRle ? 64 * c.element_bytes : c.element_bytes;
+  bool zero = false;
   const uint64_t varies = (uint64_t{1} << (32 - alike)) - 1;
   uint64_t common = 0;
   for (size_t i = 0; i < size; i += c.element_bytes) {
     if (i % 2048 == 0) common = (uint64_t{random_bits()} << 32 | random_bits()) & ~varies;
-    if (random_bits() % 100 >= nonzero_percent) continue;
+    if (i % run == 0) zero = random_bits() % 100 >= nonzero_percent;
+    if (zero) continue;
     const uint64_t element = common | (random_bits() & varies);
     std::memcpy(&raw[i], &element, std::min<size_t>(c.element_bytes, size - i));
   }

@@ -40,7 +40,7 @@ Stream plain_stream(uint32_t codec, uint32_t element_bytes, uint32_t parameter) 
   if (check_descriptor(words, true, kCodecs) != kGood) {
     throw py::value_error("the parameter is none of the codec's");
   }
-  return {codec, element_log2(element_bytes), parameter, false};
+  return {{codec, element_log2(element_bytes), parameter}, false};
 }
 
 size_t py_encode_frame(const py::object& raw, const py::object& descriptor, const py::object& out) {

@@ -56,14 +56,14 @@ struct IntsRecord {
   }
 };
 
-// How a frame's codec makes records.
-struct Split {
-  Mode mode;  // kModeZve or kModeInts
+// What a descriptor says about the blocks, and so about headers and records.
+struct Coding {
+  uint32_t codec;
   uint32_t element_log2;
   uint32_t parameter;  // exponent bits of zve, whether ints are signed
 
   constexpr uint32_t header(const Group& group) const {
-    if (mode == kModeZve) {
+    if (codec == kCodecZve) {
       const uint32_t code = group.width == 8 ? 7 : group.width;
       return group.base | uint32_t(group.sign) << 8 | code << 9;
     }
@@ -72,7 +72,7 @@ struct Split {
 
   // The inverse; a base that lies in the record is 0.
   constexpr Group group(uint32_t header) const {
-    if (mode == kModeZve) {
+    if (codec == kCodecZve) {
       const uint32_t code = header >> 9;
       return {header & 0xFF, static_cast<uint8_t>(code == 7 ? 8 : code),
               static_cast<uint8_t>(header >> 8 & 1)};
@@ -82,11 +82,11 @@ struct Split {
   }
 
   // The greatest width that is possible.
-  constexpr uint32_t widest() const { return mode == kModeZve ? parameter : 8u << element_log2; }
+  constexpr uint32_t widest() const { return codec == kCodecZve ? parameter : 8u << element_log2; }
 
   // Words of the group's record.
-  constexpr uint32_t length(const Group& group) const {
-    if (mode == kModeZve) {
+  constexpr uint32_t record_words(const Group& group) const {
+    if (codec == kCodecZve) {
       return (8u << element_log2) - 1 - parameter + group.sign + group.width;
     }
     const bool has_base = element_log2 && group.width < widest();
