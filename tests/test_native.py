@@ -268,6 +268,36 @@ def test_public_functions_use_it():
     assert actdma.decompress(actdma.compress(empty)).shape == empty.shape
 
 
+@pytest.mark.parametrize(
+    ("dtype", "codec"),
+    [
+        ("float32", Codec.ZVE),
+        ("float16", Codec.ZVE),
+        ("complex64", Codec.ZVE),
+        ("int64", Codec.INTS),
+        ("bool", Codec.INTS),
+        ("float64", Codec.ZVC),
+    ],
+)
+def test_auto_takes_the_codec_that_suits_the_dtype(dtype: str, codec: Codec):
+    x = np.linspace(-3, 3, 5000).astype(dtype)
+    frame = actdma.compress(x, codec="auto")
+    assert frame.codec == codec
+    assert bytes(frame) == bytes(actdma.compress(x, codec=codec.name.lower(), backend="reference"))
+    np.testing.assert_array_equal(actdma.decompress(frame), x)
+
+
+@pytest.mark.parametrize(
+    ("codec", "dtype", "other"),
+    [("zve", "float64", "zvc"), ("zve", "int32", "ints"), ("ints", "float32", "zve")],
+)
+def test_a_codec_that_does_not_take_the_dtype_names_one_that_does(
+    codec: str, dtype: str, other: str
+):
+    with pytest.raises(ValueError, match=f"codec {codec} does not take {dtype}; {other} does"):
+        actdma.compress(np.zeros(3, dtype), codec=codec)
+
+
 def test_a_large_output_is_written_past_the_caches():
     data = sparse((9 << 20) + 16, 4, 0.4)
     frame = NATIVE.compress(data, DType.float32, Codec.ZVC)
