@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import actdma
 from actdma import frame as format_
-from actdma.codecs import reference
+from actdma.codecs import parameters, reference, takes
 from actdma.frame import (
     Codec,
     Descriptor,
@@ -126,13 +126,17 @@ def test_descriptor_checks_agree(cpp, position, value, sealed):
 
 @given(
     st.builds(
-        Descriptor,
-        codec=st.sampled_from(Codec),
-        element_bytes=st.sampled_from([1, 2, 4, 8]),
+        lambda case, **fields: Descriptor(
+            codec=case[0],
+            dtype=case[1],
+            element_bytes=case[1].element_bytes,
+            parameters=parameters(*case),
+            **fields,
+        ),
+        case=st.sampled_from([(c, d) for c in Codec for d in DType if takes(c, d)]),
         raw_bytes=st.integers(0, 1 << 30),
         sequence=st.integers(0, (1 << 32) - 1),
         last=st.booleans(),
-        dtype=st.sampled_from(DType),
     )
 )
 def test_descriptor_survives_packing(descriptor):
