@@ -32,6 +32,7 @@ template <int L>
 void compact_beats(RawStream<L>& in, BlockStream<L>& copy, Stream<PackedBeat<L>, kShallow>& out) {
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const RawBeat<L> beat = in.read();
     PackedBeat<L> packed;
@@ -118,8 +119,8 @@ struct Pack {
   void pack_data(const PackedBeat<L>& in, KeptBeat<L>& kept, bool& valid) {
 #pragma HLS INLINE
     uint32_t low[L], high[L];
-#pragma HLS ARRAY_PARTITION variable = low complete
-#pragma HLS ARRAY_PARTITION variable = high complete
+#pragma HLS ARRAY_PARTITION variable = low type = complete
+#pragma HLS ARRAY_PARTITION variable = high type = complete
     append<uint8_t, L>(hold, fill, in.w, low, high);
     const uint32_t total = fill + in.bytes;
     const bool full = total >= 4 * L;
@@ -170,10 +171,11 @@ void pack(Stream<PackedBeat<L>, kShallow>& in, PlaneStream<L>& mask, BlockStream
           Stream<KeptBeat<L>, kShallow>& kept, Stream<MaskBeat<L>, kShallow>& masks,
           Stream<Passed, 2>& passed) {
   Pack<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
-#pragma HLS ARRAY_PARTITION variable = state.mask_hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
+#pragma HLS ARRAY_PARTITION variable = state.mask_hold type = complete
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     PackedBeat<L> beat = {};
     if (state.takes()) beat = in.read();
@@ -258,7 +260,7 @@ struct Join {
       return;
     }
     bool taken[kPlanes];
-#pragma HLS ARRAY_PARTITION variable = taken complete
+#pragma HLS ARRAY_PARTITION variable = taken type = complete
     valid = false;
     for (int p = 0; p < kPlanes; p++) {
 #pragma HLS UNROLL
@@ -334,16 +336,17 @@ void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, Stream<uint3
           HeaderStream<L>& header, BlockStream<L>& record, BlockStream<L>& data,
           BlockStream<L>& copy, Stream<Span<L>, kShallow>& out) {
   Join<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.left complete
-#pragma HLS ARRAY_PARTITION variable = state.used complete
+#pragma HLS ARRAY_PARTITION variable = state.left type = complete
+#pragma HLS ARRAY_PARTITION variable = state.used type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Passed block = {};
     RecordSizes the_sizes = {};
     uint32_t count = 0;
     Beat<L> planes[kPlanes] = {};
-#pragma HLS ARRAY_PARTITION variable = planes complete dim = 0
+#pragma HLS ARRAY_PARTITION variable = planes type = complete dim = 0
     if (state.takes_block()) {
       block = passed.read();
       if (!block.last && record_mode(block.codec) != kModeRaw) the_sizes = sizes.read();
@@ -393,9 +396,10 @@ struct Squeeze {
 template <int L>
 void squeeze(Stream<Span<L>, kShallow>& in, BeatStream<L>& out, Stream<Verdict, 2>& verdict) {
   Squeeze<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.packer.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.packer.hold type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Span<L> span = {};
     if (state.takes()) span = in.read();

@@ -78,7 +78,7 @@ struct Parse {
     const uint32_t count = wanted();
     const bool starved = !took && count > L - pos;
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint32_t, L>(hold, in.w, pos, window);
     if (!starved) pos = took ? pos + count - L : pos + count;
     for (int i = 0; i < L; i++) {
@@ -134,6 +134,7 @@ struct Parse {
 #pragma HLS INLINE
     const uint32_t words[5] = {layout.tag_words, layout.literal_words, layout.mask_words,
                                layout.header_words, layout.data_words};
+#pragma HLS ARRAY_PARTITION variable = words type = complete
     phase = raw_left > 0 && verdict.status == kGood ? kBlock : kDrain;
     for (int p = 4; p >= 0; p--) {
 #pragma HLS UNROLL
@@ -162,9 +163,10 @@ void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan,
            PlaneStream<L>& record, PlaneStream<L>& data) {
   using State = Parse<L>;
   State state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (state.phase != State::kEnd) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Job the_job = {};
     Beat<L> beat = {};
@@ -312,9 +314,10 @@ void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, BeatStream<L>& untagged
             Stream<Move, kShallow>& out, Stream<Agreement, 2>& records, Stream<Agreement, 2>& tags,
             Stream<Verdict, 2>& verdict) {
   Spread<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.plan.last) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Plan the_plan = {};
     Beat<L> beat = {};
@@ -365,7 +368,7 @@ struct Place {
       records = move.records;
     }
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint8_t, L>(hold, data.w, pos, window);
     scatter<L>(window, move.mask, move.element, out.w);
     for (int i = 0; i < L; i++) {
@@ -386,9 +389,10 @@ template <int L>
 void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& restored,
            BeatStream<L>& out) {
   Place<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Move move = {};
     Beat<L> beat = {};

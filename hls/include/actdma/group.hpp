@@ -49,9 +49,10 @@ struct Gather {
 template <int L>
 void gather(Stream<KeptBeat<L>, kShallow>& in, Stream<Group, 2>& out) {
   Gather<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.w complete
+#pragma HLS ARRAY_PARTITION variable = state.w type = complete
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Group group;
     bool valid;
@@ -78,6 +79,7 @@ inline void make_record(const Group& group, Record& out) {
 inline void make_records(Stream<Group, 2>& in, Stream<Record, 2>& out) {
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Group group = in.read();
     Record record;
@@ -194,11 +196,12 @@ template <int L>
 void pack_records(Stream<Record, 2>& in, HeaderStream<L>& header, BlockStream<L>& record,
                   Stream<RecordSizes, 2>& sizes) {
   PackRecords<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.rest complete
-#pragma HLS ARRAY_PARTITION variable = state.words.hold complete
-#pragma HLS ARRAY_PARTITION variable = state.header_hold complete
+#pragma HLS ARRAY_PARTITION variable = state.rest type = complete
+#pragma HLS ARRAY_PARTITION variable = state.words.hold type = complete
+#pragma HLS ARRAY_PARTITION variable = state.header_hold type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Record the_record = {};
     if (state.takes()) the_record = in.read();

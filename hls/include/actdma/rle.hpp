@@ -50,8 +50,8 @@ struct TagMasks {
     ended = in.last;
     if (in.last) return;
     uint32_t words[L], packed[L];
-#pragma HLS ARRAY_PARTITION variable = words complete
-#pragma HLS ARRAY_PARTITION variable = packed complete
+#pragma HLS ARRAY_PARTITION variable = words type = complete
+#pragma HLS ARRAY_PARTITION variable = packed type = complete
     uint32_t tag_bits = 0;
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
@@ -96,10 +96,11 @@ template <int L>
 void tag_masks(Stream<MaskBeat<L>, kShallow>& in, TagStream<L>& tags, PlaneStream<L>& literals,
                Stream<uint32_t, 2>& counts) {
   TagMasks<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.literals.hold complete
-#pragma HLS ARRAY_PARTITION variable = state.tag_hold complete
+#pragma HLS ARRAY_PARTITION variable = state.literals.hold type = complete
+#pragma HLS ARRAY_PARTITION variable = state.tag_hold type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     MaskBeat<L> beat = {};
     if (state.takes()) beat = in.read();
@@ -203,7 +204,7 @@ struct UntagMasks {
       if (tag == 3 || (tag && uint32_t(i) >= left)) agreement.latest_bad = true;
     }
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint32_t, L>(hold, literal.w, pos, window);
     scatter<L>(window, places, 2, out.w);
     for (int i = 0; i < L; i++) {
@@ -237,10 +238,11 @@ template <int L>
 void untag_masks(Stream<TagPlan, 4>& plan, TagStream<L>& tags, PlaneStream<L>& literals,
                  BeatStream<L>& out, Stream<Agreement, 2>& agreement) {
   UntagMasks<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.tags complete
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.tags type = complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.plan.last) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     TagPlan the_plan = {};
     Beat<L> tag_beat = {}, literal_beat = {};
