@@ -65,23 +65,29 @@ class Buffer:
 class Unit:
     """A compute unit called ``name`` of ``kernel``, with a buffer to send and one to receive.
 
-    ``timeout``: seconds per frame, None for a default made from its size. ``running``: a run was
-    started and has not been seen to end; ``broken``: why the unit cannot be used any more, or "".
-    RuntimeError, as pyxrt raises it, if the xclbin loaded has no such unit.
+    ``timeout``: seconds per frame, None for a default made from its size. ``broken``: why the unit
+    cannot be used any more, or "". RuntimeError, as pyxrt raises it, if the xclbin loaded has no
+    such unit.
     """
 
     def __init__(
         self, xrt: Any, device: Any, uuid: Any, kernel: str, name: str, timeout: float | None
     ) -> None:
         self.name = name
-        opened = xrt.kernel(device, uuid, f"{kernel}:{{{name}}}")
-        self._run = xrt.run(opened)
-        self._send = Buffer(xrt, device, opened.group_id(_IN))
-        self._receive = Buffer(xrt, device, opened.group_id(_OUT))
+        self._xrt = xrt
+        self._kernel = xrt.kernel(device, uuid, f"{kernel}:{{{name}}}")
+        self._send = Buffer(xrt, device, self._kernel.group_id(_IN))
+        self._receive = Buffer(xrt, device, self._kernel.group_id(_OUT))
         self._timeout = timeout
         self._sent = self._capacity = 0
-        self.running = False
+        # One per frame: a run holds the buffers it was given.
+        self._run: Any = None
         self.broken = ""
+
+    @property
+    def running(self) -> bool:
+        """Whether a run was started and has not been seen to complete."""
+        return self._run is not None
 
     def reserve(self, send_bytes: int, capacity: int) -> None:
         """Buffers for packets of ``send_bytes`` and answers of ``capacity`` bytes."""
@@ -98,12 +104,13 @@ class Unit:
         self._sent, self._capacity = send_bytes, capacity
         with self._xrt_errors():
             self._send.push(send_bytes)
-            self._run.set_arg(_IN, self._send.bo)
-            self._run.set_arg(_OUT, self._receive.bo)
-            self._run.set_arg(_IN_BYTES, send_bytes)
-            self._run.set_arg(_CAPACITY, capacity)
-            self._run.start()
-        self.running = True
+            run = self._xrt.run(self._kernel)
+            run.set_arg(_IN, self._send.bo)
+            run.set_arg(_OUT, self._receive.bo)
+            run.set_arg(_IN_BYTES, send_bytes)
+            run.set_arg(_CAPACITY, capacity)
+            self._run = run
+            run.start()
         return packet
 
     def finish(self) -> np.ndarray:
@@ -140,7 +147,7 @@ class Unit:
         if name != "COMPLETED":
             self.broken = f"{self.name} did not end within {limit:.3g} s (state {name}; {asked})"
             raise BoardTimeoutError(self.broken)
-        self.running = False
+        self._run = None
 
     @contextlib.contextmanager
     def _xrt_errors(self) -> Iterator[None]:
@@ -152,6 +159,7 @@ class Unit:
 
     def close(self) -> None:
         """Free the buffers."""
+        self._run = None
         self._send.close()
         self._receive.close()
 
