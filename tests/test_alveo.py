@@ -20,8 +20,9 @@ import actdma
 from actdma.alveo import open_on
 from actdma.backend import ReferenceBackend
 from actdma.board import BoardError, BoardTimeoutError
+from actdma.emulation import EmulatedCard
 from actdma.emulation.design import load_platforms
-from actdma.emulation.xrt import EmulatedCard, write_xclbin
+from actdma.emulation.xrt import write_xclbin
 from actdma.frame import Codec, Descriptor, DType, Engine, Frame, FrameError, Status, Trailer
 
 ROOT = Path(__file__).parents[1]
@@ -439,6 +440,43 @@ def test_closed(card):
     assert driver.closed
     with pytest.raises(BoardError, match="the card is closed"):
         actdma.compress(sparse(10), backend=driver)
+
+
+def test_use_within_a_frame_of_the_same_thread(card, monkeypatch):
+    """As a signal handler or finaliser would: refused, and the frame under way is not disturbed."""
+    x = sparse(5000)
+    with open_on(card) as driver:
+        unit = driver._units[Engine.COMPRESSOR][0]
+        finish = unit.finish
+
+        def interrupted():
+            for use in (lambda: actdma.compress(sparse(300), backend=driver), driver.close):
+                with pytest.raises(BoardError, match="the card is in use by this very thread"):
+                    use()
+            return finish()
+
+        monkeypatch.setattr(unit, "finish", interrupted)
+        assert bytes(actdma.compress(x, backend=driver)) == bytes(actdma.compress(x))
+
+
+def test_threads_take_turns(card):
+    """Tensors of several threads, each of several frames, on the same units."""
+    tensors = [sparse(size) for size in (9000, 12_000, 15_000)]
+    with open_on(card) as driver:
+
+        def work(x):
+            for _ in range(5):
+                frame = actdma.compress(x, backend=driver, frame_bytes=8192)
+                back = actdma.decompress(frame, backend=driver)
+                good.append(bool((back == x).all()))
+
+        good = []
+        threads = [threading.Thread(target=work, args=(x,)) for x in tensors]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert good == [True] * 15
 
 
 def test_codec_that_is_not_built_in(card):

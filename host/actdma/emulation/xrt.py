@@ -1,4 +1,4 @@
-"""Alveo cards that are not there, below the API of `pyxrt` (XRT's Python binding).
+"""Alveo cards that are not there, below the API of `pyxrt`.
 
     with EmulatedCard("u50") as card:
         device = card.pyxrt.device(0)
@@ -7,7 +7,8 @@
 Every compute unit is the C++ of its top with memory ports, run in a thread of its own. Modelled:
 devices, xclbin files, compute units, banks of memory that hold what was synchronised and nothing
 else, runs and the states they end in. Not modelled: time (a run that would never end times out at
-once), PCIe, several programs on a card. Names and arguments are pyxrt's own.
+once), PCIe, several programs on a card. Names and arguments are those of pyxrt (XRT,
+src/python/pybind11).
 """
 
 from __future__ import annotations
