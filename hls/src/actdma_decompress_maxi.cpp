@@ -1,7 +1,6 @@
 #include "maxi_tops.hpp"
 
-extern "C" void actdma_decompress_maxi(const Memory* in, Memory* out, uint32_t in_bytes,
-                                       uint32_t capacity) {
+void actdma_decompress_maxi(const Memory* in, Memory* out, uint32_t in_bytes, uint32_t capacity) {
   // clang-format off
 #pragma HLS INTERFACE mode = m_axi port = in bundle = gmem_in offset = slave depth = 4096 \
     latency = 64 max_read_burst_length = 64 num_read_outstanding = 16

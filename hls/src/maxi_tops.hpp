@@ -10,7 +10,5 @@
 
 using Memory = actdma::MemoryWord<ACTDMA_LANES>;
 
-extern "C" {
 void actdma_compress_maxi(const Memory* in, Memory* out, uint32_t in_bytes, uint32_t capacity);
 void actdma_decompress_maxi(const Memory* in, Memory* out, uint32_t in_bytes, uint32_t capacity);
-}
