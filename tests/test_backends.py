@@ -10,7 +10,7 @@ from actdma.backend import Backend, ReferenceBackend
 from actdma.codecs import takes
 from actdma.frame import Codec, DType, Frame, FrameError, Status
 
-BACKENDS = ("reference", "native", "board")
+BACKENDS = ("reference", "native", "board", "alveo")
 SIZES = (0, 1, 63, 64, 65, 2047, 2048, 2049, 20_000)
 
 
@@ -20,6 +20,9 @@ def backend(request):
     if request.param == "board":
         with actdma.open_board("emulated", timed=False) as board:
             yield board
+    elif request.param == "alveo":
+        with actdma.open_alveo("emulated", timed=False) as card:
+            yield card
     elif request.param == "native":
         from actdma.native import NativeBackend
 

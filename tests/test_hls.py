@@ -115,6 +115,7 @@ def test_csim_benches_pass(tmp_path, sanitize):
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("engines,") == 4
     assert result.stdout.count("tops,") == (0 if sanitize else 4)
+    assert result.stdout.count("memory ports,") == 4
     assert "runtime error" not in result.stderr
 
 
