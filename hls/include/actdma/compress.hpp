@@ -2,7 +2,7 @@
 // FIFOs, the raw copy waits beside them, and the mode is chosen when the block has passed:
 //
 //   raw beats -> compact -> pack -> mask plane, data plane, choice -----------+-> join -> squeeze
-//                  |          +---> gather -> make_records -> pack_records ---+
+//                  |          +---> gather_groups -> make_records -> pack_records ---+
 //                  |          '---> tag_masks --------------------------------+
 //                  '--------------- raw copy ---------------------------------'
 #pragma once
