@@ -13,6 +13,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from clang.cindex import Cursor, CursorKind, TranslationUnit
@@ -33,6 +34,9 @@ from walk import Walk
 
 LANES = (2, 4, 8, 16)
 
+# How a source gives a switch its value: two lines, 0 or 1.
+SWITCH = r"^#ifndef (ACTDMA_\w+)\n#define \1 [01]$"
+
 # Headers of the tree that no synthesis tool sees.
 SIMULATION = {"csim.hpp": "the simulation behind the streams, left out under __SYNTHESIS__"}
 
@@ -45,6 +49,8 @@ class Checker:
         self.tree = self.report.tree
         self.reached: set[tuple[Path, int]] = set()
         self.defined: dict[tuple[Path, int], str] = {}
+        self.inside: set[tuple[Path, int]] = set()  # pragmas in a function of some build
+        self.outside: set[tuple[Path, int]] = set()  # and in none of some build
 
     def check(self, lanes: tuple[int, ...]) -> list[Finding]:
         """All findings, by place."""
@@ -52,28 +58,28 @@ class Checker:
         headers = [path for path in headers if path.name not in SIMULATION]
         sources = sorted((self.tree / "src").glob("*.cpp"))
         everything = "".join(f'#include "{path}"\n' for path in [*headers, *sources])
-        builds = [(f"ACTDMA_LANES={width}",) for width in lanes]
-        for number, macros in enumerate([*builds, *self.configured()]):
+        for switches, width in product(self.settings([*headers, *sources]), lanes):
+            macros = (f"ACTDMA_LANES={width}", *switches)
             unit = self.parse(self.tree / "everything.cpp", macros, everything)
-            if number == 0:
-                self.scan(unit)
+            self.scan(unit)
             walk = Walk(self.report, unit)
             walk.walk_tops(sources)
             self.reached |= walk.reached
         for place in self.defined.keys() - self.reached:
             text = f"no top calls {self.defined[place]}: call it, or keep it from __SYNTHESIS__"
             self.report.add_line(*place, "unreached", text)
+        for place in self.outside - self.inside:
+            text = "a pragma in no function that synthesis sees: put it in one"
+            self.report.add_line(*place, "pragma-place", text)
         return sorted(self.report.findings)
 
-    def configured(self) -> set[tuple[str, ...]]:
-        """The macros of the builds in cfg/ that set more than the stream's width."""
-        builds = set()
-        for config in (self.tree / "cfg").glob("*.cfg"):
-            flags = re.findall(r"^syn\.cflags\s*=(.*)$", config.read_text(), re.MULTILINE)
-            macros = sorted(re.findall(r"-D\s*(\S+)", " ".join(flags)))
-            if any(not macro.startswith("ACTDMA_LANES=") for macro in macros):
-                builds.add(tuple(macros))
-        return builds
+    def settings(self, paths: list[Path]) -> list[tuple[str, ...]]:
+        """The switches of the sources (0 or 1 where nothing else sets them) all on and all off."""
+        text = "\n".join(path.read_text() for path in paths)
+        switches = sorted(set(re.findall(SWITCH, text, re.MULTILINE)))
+        if not switches:
+            return [()]
+        return [tuple(f"{switch}={value}" for switch in switches) for value in (1, 0)]
 
     def parse(self, path: Path, macros: tuple[str, ...], text: str) -> TranslationUnit:
         """A text as the source `path`, with clang's errors as findings."""
@@ -113,20 +119,19 @@ class Checker:
             for fault in faults(pragma):
                 self.report.add_line(path, pragma.line, "pragma", fault)
             function = next((f for f in functions if encloses(f, pragma.line)), None)
-            if pragma.name not in table():
+            if function is None:
+                self.outside.add((path, pragma.line))
                 continue
-            places = table()[pragma.name]["place"]
+            self.inside.add((path, pragma.line))
             place = self.place(function, pragma.line)
+            places = table().get(pragma.name, {}).get("place", [place])
             if place not in places:
                 text = f"{pragma.name} in {place}: put it in {' or '.join(places)}"
                 self.report.add_line(path, pragma.line, "pragma-place", text)
-            elif function is not None:
-                self.check_variable(path, pragma, function)
+            self.check_variable(path, pragma, function)
 
-    def place(self, function: Cursor | None, line: int) -> str:
+    def place(self, function: Cursor, line: int) -> str:
         """What a line of a function belongs to, as the table of pragmas calls it."""
-        if function is None:
-            return "no function that synthesis sees"
         if any(encloses(loop, line) for loop in loops(function)):
             return "loop"
         in_sources = path_of(function).parent == self.tree / "src"
