@@ -28,7 +28,7 @@ from clangtree import (
     parse,
     path_of,
 )
-from pragmas import Pragma, faults, read_pragmas, table
+from pragmas import Pragma, faults, seen_pragmas, table
 from rules import RULES, Finding, Report
 from walk import Walk
 
@@ -49,8 +49,6 @@ class Checker:
         self.tree = self.report.tree
         self.reached: set[tuple[Path, int]] = set()
         self.defined: dict[tuple[Path, int], str] = {}
-        self.inside: set[tuple[Path, int]] = set()  # pragmas in a function of some build
-        self.outside: set[tuple[Path, int]] = set()  # and in none of some build
 
     def check(self, lanes: tuple[int, ...]) -> list[Finding]:
         """All findings, by place."""
@@ -68,9 +66,6 @@ class Checker:
         for place in self.defined.keys() - self.reached:
             text = f"no top calls {self.defined[place]}: call it, or keep it from __SYNTHESIS__"
             self.report.add_line(*place, "unreached", text)
-        for place in self.outside - self.inside:
-            text = "a pragma in no function that synthesis sees: put it in one"
-            self.report.add_line(*place, "pragma-place", text)
         return sorted(self.report.findings)
 
     def settings(self, paths: list[Path]) -> list[tuple[str, ...]]:
@@ -101,7 +96,7 @@ class Checker:
                 files.setdefault(path, []).append(cursor)
         for path, cursors in files.items():
             functions = [found for cursor in cursors for found in self.scan_tree(cursor)]
-            self.check_pragmas(path, functions)
+            self.check_pragmas(unit, path, functions)
 
     def scan_tree(self, cursor: Cursor) -> Iterator[Cursor]:
         """Check a tree of cursors; the functions defined in it."""
@@ -113,16 +108,16 @@ class Checker:
         for child in cursor.get_children():
             yield from self.scan_tree(child)
 
-    def check_pragmas(self, path: Path, functions: list[Cursor]) -> None:
+    def check_pragmas(self, unit: TranslationUnit, path: Path, functions: list[Cursor]) -> None:
         """Spelling, place and variable of every pragma of a file."""
-        for pragma in read_pragmas(path):
+        for pragma in seen_pragmas(unit, path):
             for fault in faults(pragma):
                 self.report.add_line(path, pragma.line, "pragma", fault)
             function = next((f for f in functions if encloses(f, pragma.line)), None)
             if function is None:
-                self.outside.add((path, pragma.line))
+                text = f"{pragma.name} in no function: put it in one"
+                self.report.add_line(path, pragma.line, "pragma-place", text)
                 continue
-            self.inside.add((path, pragma.line))
             place = self.place(function, pragma.line)
             places = table().get(pragma.name, {}).get("place", [place])
             if place not in places:
