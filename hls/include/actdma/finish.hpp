@@ -14,6 +14,12 @@ struct Verdict {
   uint32_t payload_words;
 };
 
+// What a process beside the block engine found in the blocks that concern it.
+struct Agreement {
+  bool earlier_bad;  // planes disagreed in a block before the latest
+  bool latest_bad;
+};
+
 // Lets data pass, computes the packet's CRC and ends the packet with a trailer.
 template <int L, EngineKind KIND>
 struct Finish {

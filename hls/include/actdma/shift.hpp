@@ -121,4 +121,36 @@ void append(const uint32_t hold[L], uint32_t fill, const uint32_t in[L], uint32_
 #endif
 }
 
+// Packs words into full beats.
+template <int L>
+struct WordPacker {
+  uint32_t hold[L] = {};  // words that do not fill a beat yet
+  uint32_t fill = 0;      // how many
+
+  // Append the first `words` of `in`; true if `out` is a full beat.
+  bool add(const uint32_t in[L], uint32_t words, uint32_t out[L]) {
+#pragma HLS INLINE
+    uint32_t high[L];
+#pragma HLS ARRAY_PARTITION variable = high type = complete
+    append<uint32_t, L>(hold, fill, in, out, high);
+    const uint32_t total = fill + words;
+    const bool full = total >= L;
+    for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+      hold[i] = full ? high[i] : out[i];
+    }
+    fill = full ? total - L : total;
+    return full;
+  }
+  // What is left, zeros behind it.
+  void flush(uint32_t out[L]) {
+#pragma HLS INLINE
+    for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+      out[i] = uint32_t(i) < fill ? hold[i] : 0;
+    }
+    fill = 0;
+  }
+};
+
 }  // namespace actdma
