@@ -1,6 +1,7 @@
 // Compressing, the way from packed elements to the planes of zve and ints:
 //
-//   kept beats -> gather_groups -> groups -> make_records -> records -> pack_records -+-> header plane
+//   kept beats -> gather_groups -> groups -> make_records -> records -> pack_records -+-> header
+//   plane
 //                                                                              +-> record plane
 //                                                                              '-> sizes
 #pragma once
