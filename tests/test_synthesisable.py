@@ -234,6 +234,7 @@ BAD = [
         "member",
         source("struct S { uint32_t a[4] = {}; };", "S s;", "token.w[0] = s.a[0];"),
     ),
+    ("partition", "array of tokens", source(state="Token a[2] = {};")),
     ("partition", "one of two dimensions", source(state=ARRAY.replace("a[4]", "a[4][4]"))),
     (
         "partition",
