@@ -19,7 +19,7 @@ from pynq.pl_server.device import Device
 
 import actdma
 from actdma.codecs import reference
-from actdma.emulation.design import load_boards, load_design
+from actdma.overlay.design import load_boards, load_design
 from actdma.emulation.dma import COMPLETE_IRQ, HALTED, IDLE, Dma
 from actdma.emulation.kernel import Kernel
 from actdma.emulation.memory import Pool

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from .design import Design, load_design
+from ..overlay.design import Design, load_design
 from .dma import Dma
 from .hwh import write_hwh
 from .kernel import Kernel
@@ -145,7 +145,7 @@ def install(
     board = design.board
     memory = Pool(board["memory_base"], memory_bytes or board["memory_bytes"], cache)
     makers = dict(kernels or {})
-    engines = {name: makers.get(name) or _engine(name, lanes, timed) for name in design.addresses}
+    engines = {name: makers.get(name) or _engine(name, lanes, timed) for name in design.dmas}
     emulation = Emulation(design, memory, {name: make() for name, make in engines.items()}, timed)
     if activate:
         emulation.activate()
