@@ -134,10 +134,13 @@ def _clocks(design: Design) -> dict[str, str]:
     values = {}
     for number in range(4):
         mhz = board["clock_mhz"] if number == 0 else 100
-        register = f"PSU__CRL_APB__PL{number}_REF_CTRL__"
-        values[f"PSU__FPGA_PL{number}_ENABLE"] = str(int(number == 0))
-        values[register + "DIVISOR0"] = str(round(source / mhz))
-        values[register + "DIVISOR1"] = "1"
-        values[register + "SRCSEL"] = "IOPLL"
-        values[register + "ACT_FREQMHZ"] = str(mhz)
+        clock = {
+            "enable": int(number == 0),
+            "divisor0": round(source / mhz),
+            "divisor1": 1,
+            "source": "IOPLL",
+            "mhz": mhz,
+        }
+        names = board["clock_parameters"]
+        values.update({names[key].format(number): str(value) for key, value in clock.items()})
     return values

@@ -33,7 +33,7 @@ class Emulation:
     def __init__(
         self, design: Design, memory: Pool, kernels: dict[str, Kernel], timed: bool
     ) -> None:
-        from .device import EmulatedDevice, clock_registers
+        from .device import EmulatedDevice, RegisterFile, clock_registers
 
         self.design = design
         self.memory = memory
@@ -44,6 +44,8 @@ class Emulation:
         self.device = EmulatedDevice(f"emulated{next(_numbers)}", memory)
         for name, dma in self.dmas.items():
             self.device.map(*design.window(name), dma)
+        for name in set(design.addresses) - set(self.dmas):
+            self.device.map(*design.window(name), RegisterFile({}))
         for base, registers in clock_registers(design).items():
             self.device.map(base, 0x1000, registers)
         folder = tempfile.mkdtemp(prefix="actdma-")

@@ -25,8 +25,8 @@ class Design:
     ``board`` is the board's table with its family's values; ``cells`` maps names to VLNV and
     parameters; ``interfaces`` maps "aximm" and "axis" to (driver, driven) pairs of
     "cell/interface"; ``nets`` maps names to pins, the driver first; ``addresses`` maps cells to
-    their register windows; ``memory`` maps a master's address space ("cell/space") to the
-    processor's windows that it reaches.
+    their register windows; ``memory`` maps a master's address space ("cell/space") to a pattern of
+    the processor's windows that it reaches.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Design:
     interfaces: dict[str, list[list[str]]]
     nets: dict[str, list[str]]
     addresses: dict[str, dict[str, Any]]
-    memory: dict[str, list[str]]
+    memory: dict[str, str]
 
     @property
     def dmas(self) -> list[str]:
