@@ -39,9 +39,7 @@ class Tools:
         return Path(self.hls).name == "v++"
 
 
-def find_tools(
-    env: Mapping[str, str] | None = None, roots: Sequence[Path] = ROOTS
-) -> Tools:
+def find_tools(env: Mapping[str, str] | None = None, roots: Sequence[Path] = ROOTS) -> Tools:
     """The tools of the environment (PATH, XILINX_*), else the newest installed below ``roots``.
 
     `BuildError` with one sentence if something is missing, too old, or of two versions.

@@ -98,10 +98,11 @@ proc standin::add_interface {name kind mode width clock {required 1}} {
   dict set box interfaces $name [dict create kind $kind mode $mode width $width clock $clock required $required]
 }
 
+# The aperture is that of the last master.
 proc standin::add_space {name masters aperture} {
   variable box
   dict set box spaces $name $masters
-  foreach master $masters { dict set box apertures $master $aperture }
+  dict set box apertures [lindex $masters end] $aperture
 }
 
 proc standin::add_segment {name interface {offset 0} {range 65536}} {

@@ -18,7 +18,6 @@ namespace eval standin {
   variable excluded {}    ;# {space segment} -> 1
   variable state {bd "" wrapper "" top "" launched 0 opened 0}
 }
-source [file join [file dirname [file normalize [info script]]] ip.tcl]
 
 # ---- helpers ----
 
@@ -113,9 +112,11 @@ proc standin::listed {kind arguments} {
   return $result
 }
 
+source [file join [file dirname [file normalize [info script]]] ip.tcl]
+
 # ---- project and catalog ----
 
-proc version {args} { options version $args {-short 0} ; return [standin::setting VERSION 2023.2] }
+proc version {args} { standin::options version $args {-short 0} ; return [standin::setting VERSION 2023.2] }
 
 proc create_project {args} {
   lassign [standin::options create_project $args {-part 1 -force 0}] found rest
@@ -165,9 +166,11 @@ proc update_ip_catalog {} {
 # The streams of an HLS core: name -> {mode width}.
 proc standin::core_interfaces {text} {
   set result {}
-  foreach {- name mode bytes} [regexp -all -inline \
-      {<spirit:busInterface>\s*<spirit:name>(\w+)</spirit:name>\s*<spirit:(master|slave)/>.*?<spirit:value[^>]*TDATA_NUM_BYTES[^>]*>(\d+)<} $text] {
-    dict set result $name [list [string totitle $mode] [expr {8 * $bytes}]]
+  foreach part [lrange [split [string map {<spirit:busInterface> \x01} $text] \x01] 1 end] {
+    if {[regexp {<spirit:name>(\w+)</spirit:name>\s*<spirit:(master|slave)/>} $part -> name mode]
+        && [regexp {"TDATA_NUM_BYTES">(\d+)<} $part -> bytes]} {
+      dict set result $name [list [string totitle $mode] [expr {8 * $bytes}]]
+    }
   }
   return $result
 }
@@ -397,7 +400,8 @@ proc assign_bd_address {args} {
   }
   set apertures [dict get [standin::description [standin::cell_of $space]] apertures $master]
   set inside 0
-  foreach {low high} $apertures {
+  foreach aperture $apertures {
+    lassign $aperture low high
     if {$offset >= $low && $offset + $range - 1 <= $high} { set inside 1 }
   }
   if {!$inside} { error "ERROR: \[BD 41-1051\] $segment at $offset is outside of what $space/$master reaches" }
