@@ -1,7 +1,7 @@
 """The block design, described once: the Tcl for Vivado and the emulated board's .hwh agree.
 
-The Tcl runs under plain tclsh against a stand-in for Vivado (tests/vivado), which rejects what Vivado
-would reject.
+The Tcl runs under plain tclsh against a stand-in for Vivado (tests/vivado), which rejects what
+Vivado would reject.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import warnings
 from pathlib import Path
 
 import pytest
-from toolchain import STANDINS, TCLSH, environment, put_tools
 
 import actdma.overlay.design as packaged
 from actdma.emulation.hwh import write_hwh
-from flow import TOPS, design, hls
+from flow import OVERLAY, TOPS, design, hls
 from flow.block_design import block_design
 from flow.tools import Tools
+from toolchain import STANDINS, TCLSH, environment, put_tools
 
 BUILDABLE = [name for name, board in design.load_boards().items() if board["part"] != "none"]
 
@@ -50,9 +50,11 @@ def run_tcl(folder: Path, name: str, cores, text: str | None = None, **settings:
     record = folder / "record.json"
     variables = {"RECORD": str(record), "BOARDS": board_part(board), **settings}
     result = subprocess.run(
-        [TCLSH, STANDINS / "vivado.tcl", "-mode", "batch", "-source"]
-        + [packaged.__file__.replace("host/actdma/overlay/design.py", "overlay/tcl/build.tcl")]
-        + ["-tclargs", script, board["part"], board["board_part"], "2", *cores[name]],
+        [
+            *(TCLSH, STANDINS / "vivado.tcl", "-mode", "batch"),
+            *("-source", OVERLAY / "tcl" / "build.tcl"),
+            *("-tclargs", script, board["part"], board["board_part"], "2", *cores[name]),
+        ],
         cwd=folder,
         env=environment(**{f"STANDIN_{key}": value for key, value in variables.items()}),
         capture_output=True,

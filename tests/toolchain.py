@@ -11,8 +11,6 @@ ROOT = Path(__file__).parents[1]
 STANDINS = ROOT / "tests" / "vivado"
 TCLSH = shutil.which("tclsh")
 
-sys.path.insert(0, str(ROOT / "overlay"))
-
 
 def executable(path: Path, text: str) -> Path:
     """A shell script."""

@@ -1,8 +1,8 @@
-"""A stand-in for v++, vitis-run and vitis_hls: checks what it is asked for and writes what they write.
+"""A stand-in for v++, vitis-run and vitis_hls: checks what it is asked and writes what they write.
 
-Run as ``python hls.py v++ -c --mode hls ...``. Environment: STANDIN_VERSION; STANDIN_LOOPS (JSON: loop
-names and their intervals, else all of 1); STANDIN_PACKAGE ("run": v++ leaves packaging to vitis-run;
-"none": nobody packages).
+Run as ``python hls.py v++ -c --mode hls ...``. Environment: STANDIN_VERSION; STANDIN_LOOPS (JSON:
+loop names and their intervals, else all of 1); STANDIN_PACKAGE ("run": v++ leaves packaging to
+vitis-run; "none": nobody packages).
 """
 
 import json
