@@ -37,16 +37,16 @@ def loops(folder: Path) -> dict[str, int]:
             raise BuildError(f"{file} is no XML report of HLS: {error}") from error
         module = file.stem.removesuffix("csynth").rstrip("_")
         for element in root.iter():
-            interval = element.find("PipelineII")
-            if interval is None:
+            interval = (element.findtext("PipelineII") or "").strip()
+            if not interval:
                 continue
             loop = f"{module}/{element.findtext('Name') or element.get('name') or element.tag}"
             try:
                 # A module may be reported on its own and in the top's report: the worst counts.
-                found[loop] = max(found.get(loop, 0), int(interval.text or ""))
+                found[loop] = max(found.get(loop, 0), int(interval))
             except ValueError:
                 raise BuildError(
-                    f"loop {loop} has an initiation interval of {interval.text!r} ({file})"
+                    f"loop {loop} has an initiation interval of {interval!r} ({file})"
                 ) from None
     if not found:
         raise BuildError(f"no pipelined loop in the reports of HLS below {folder} (syn/report)")
