@@ -1,0 +1,19 @@
+"""Where pynq looks for this package's bitstreams (entry point ``pynq.overlays``).
+
+The package's path is the cache's folder of this board, so that after ``actdma fetch`` pynq finds
+``Overlay("actdma.bit")``. Where nothing was fetched, there is no such folder, and pynq goes on to
+the next package's.
+"""
+
+from __future__ import annotations
+
+from ..cache import cache_root, machine_name, this_board
+
+
+def _folder() -> str:
+    root = cache_root()
+    fetched = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
+    return str(root / (this_board(fetched) or machine_name() or "none"))
+
+
+__path__ = [_folder()]
