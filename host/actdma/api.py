@@ -8,18 +8,25 @@ import numpy as np
 
 from .arrays import Layout, from_bytes, numpy_dtype, to_bytes
 from .backend import Backend, ReferenceBackend
+from .codecs import best_codec
 from .frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status
 
+AUTO = "auto"
 BACKENDS = ("native", "board", "reference")
 
 
-def codec_of(name: str) -> Codec:
-    """The `Codec` called ``name``; ValueError that lists the known ones."""
-    try:
-        return Codec[name.upper()]
-    except KeyError:
-        known = ", ".join(repr(c.name.lower()) for c in Codec)
-        raise ValueError(f"unknown codec {name!r}; known are {known}") from None
+def codec_of(name: str, dtype: DType) -> Codec:
+    """The `Codec` called ``name``; ValueError that lists the known ones.
+
+    "auto" is the lossless codec that suits ``dtype`` best.
+    """
+    if name == AUTO:
+        return best_codec(dtype)
+    known = {codec.name.lower(): codec for codec in Codec}
+    if name not in known:
+        names = ", ".join(map(repr, (*known, AUTO)))
+        raise ValueError(f"unknown codec {name!r}; known are {names}")
+    return known[name]
 
 
 def backend_of(backend: str | Backend) -> Backend:
@@ -55,12 +62,16 @@ def compress(
     """Compress ``x`` without loss.
 
     ``x``: NumPy array or dense PyTorch tensor, any shape, strides and device, of a dtype in
-    `actdma.frame.DType`; values, dtype and shape come back, subclasses as their base.
+    `actdma.frame.DType`; values, dtype and shape come back, subclasses as their base. ``codec``:
+    "zvc", "rle" or "raw" for every dtype, "zve" for floating point of 16 or 32 bits (and complex
+    pairs of them), "ints" for integers and bool, "auto" for the one that suits the dtype best.
     ``frame_bytes``: raw bytes per frame, a multiple of 8192. Every backend returns the same bytes.
-    TypeError for other inputs, ValueError for unknown names.
+    TypeError for other inputs, ValueError for unknown names and a codec that does not take the
+    dtype.
     """
     data, layout = to_bytes(x)
-    frame = backend_of(backend).compress(data, layout.dtype, codec_of(codec), frame_bytes)
+    chosen = codec_of(codec, layout.dtype)
+    frame = backend_of(backend).compress(data, layout.dtype, chosen, frame_bytes)
     frame.layout = layout
     return frame
 

@@ -1,8 +1,10 @@
 // The block engine, decompressing. Lengths come from W0, so nothing waits for a popcount of data:
 //
-//   payload -> parse -+-> plan ------> spread -> moves -+-> place -> raw beats
-//                     +-> mask plane ----'              |
-//                     '-> data plane -------------------'
+//   payload -> parse -+-> plan ------> spread -> moves ------------+-> place -> raw beats
+//                     +-> mask plane ----'                         |
+//                     +-> tag plane, literal plane -> untag ... -> spread
+//                     +-> data plane ------------------------------+
+//                     '-> header plane, record plane -> ungroup ---'
 //
 // A raw block is a block whose mask is all ones, a zero block one whose mask is all zeros.
 #pragma once
@@ -11,16 +13,20 @@
 #include "finish.hpp"
 #include "frame.hpp"
 #include "ingest.hpp"
+#include "rle.hpp"
+#include "ungroup.hpp"
 #include "zvc.hpp"
 
 namespace actdma {
 
 // What is to be done for one block; the end token carries the verdict.
 struct Plan {
-  uint32_t mode;
-  uint32_t element;
+  Mode mode;
+  Format format;
   uint32_t block_words;
+  bool masked;  // there is a mask, in a plane or in tags
   uint32_t data_words;
+  uint32_t groups;  // 0 where the mode has no records
   Verdict verdict;
   bool cut_off;  // the last block's planes were not all there
   bool last;
@@ -30,7 +36,7 @@ struct Plan {
 // come.
 template <int L>
 struct Parse {
-  enum Phase : uint8_t { kJob, kBlock, kMask, kData, kDrain, kEnd };
+  enum Phase : uint8_t { kJob, kBlock, kTag, kLiteral, kMask, kHeader, kData, kDrain, kEnd };
   Phase phase = kJob;
   Job job = {};
   uint32_t hold[L] = {};  // the beat read last
@@ -38,8 +44,8 @@ struct Parse {
   bool input_over = false;
   uint32_t raw_left = 0;    // words of raw data still to be planned
   uint32_t plane_left = 0;  // words of this plane still to come
-  uint32_t data_words = 0;
-  uint32_t beats = 0;  // read
+  Layout layout = {};       // of this block
+  uint32_t beats = 0;       // read
   Verdict verdict = {kGood, 0};
   bool cut_off = false;
 
@@ -48,11 +54,11 @@ struct Parse {
 #pragma HLS INLINE
     return !input_over && phase != kJob && phase != kEnd && (phase == kDrain || wanted() > L - pos);
   }
-
   void step(const Job& the_job, const Beat<L>& in, Plan& plan, bool& plan_valid, Beat<L>& plane,
-            bool& mask_valid, bool& data_valid) {
+            Phase& plane_of) {
 #pragma HLS INLINE
-    plan_valid = mask_valid = data_valid = false;
+    plan_valid = false;
+    plane_of = kEnd;
     if (phase == kJob) {
       job = the_job;
       raw_left = job.refused ? 0 : job.raw_words;
@@ -72,7 +78,7 @@ struct Parse {
     const uint32_t count = wanted();
     const bool starved = !took && count > L - pos;
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint32_t, L>(hold, in.w, pos, window);
     if (!starved) pos = took ? pos + count - L : pos + count;
     for (int i = 0; i < L; i++) {
@@ -93,10 +99,9 @@ struct Parse {
       }
       return;
     }
-    mask_valid = phase == kMask;
-    data_valid = phase == kData;
+    plane_of = phase;
     plane_left -= count;
-    if (plane_left == 0) next_plane();
+    if (plane_left == 0) next(Phase(phase + 1));
   }
 
  private:
@@ -106,32 +111,37 @@ struct Parse {
   void begin(uint32_t w0, Plan& plan, bool& plan_valid) {
 #pragma HLS INLINE
     const uint32_t n = raw_left < kBlockWords ? raw_left : kBlockWords;
-    const uint32_t m = mask_words(n, job.element);
-    const uint32_t mode = w0 & 0xF, length = w0 >> 16;
-    if (!block_length_ok(job.codec, w0, n, m)) {
+    layout = block_layout(job.format.codec, job.format.element, w0, n);
+    if (!layout.good) {
       verdict.status = kBadBlock;
       phase = kDrain;
       return;
     }
-    data_words = mode == kModeZvc ? length - m : length;
-    plan.mode = mode;
-    plan.element = job.element;
+    plan.mode = layout.mode;
+    plan.format = job.format;
     plan.block_words = n;
-    plan.data_words = data_words;
+    plan.masked = layout.mask_words > 0 || layout.mode == kModeRle;
+    plan.data_words = layout.data_words;
+    plan.groups = layout.groups;
     plan.last = false;
     plan_valid = true;
     raw_left -= n;
-    verdict.payload_words += 1 + length;
-    plane_left = mode == kModeZvc ? m : length;
-    phase = mode == kModeZvc ? kMask : mode == kModeRaw ? kData : raw_left > 0 ? kBlock : kDrain;
+    verdict.payload_words += 1 + (w0 >> 16);
+    next(kTag);
   }
-  void next_plane() {
+  // The first plane from `plane` on that is there, else the next block.
+  void next(Phase plane) {
 #pragma HLS INLINE
-    if (phase == kMask) {
-      phase = kData;
-      plane_left = data_words;
-    } else {
-      phase = raw_left > 0 && verdict.status == kGood ? kBlock : kDrain;
+    const uint32_t words[5] = {layout.tag_words, layout.literal_words, layout.mask_words,
+                               layout.header_words, layout.data_words};
+#pragma HLS ARRAY_PARTITION variable = words type = complete
+    phase = raw_left > 0 && verdict.status == kGood ? kBlock : kDrain;
+    for (int p = 4; p >= 0; p--) {
+#pragma HLS UNROLL
+      if (kTag + p >= plane && words[p] > 0) {
+        phase = Phase(kTag + p);
+        plane_left = words[p];
+      }
     }
   }
   void end(Plan& plan, bool& plan_valid) {
@@ -147,12 +157,16 @@ struct Parse {
 
 // Planes need no end token: the plan tells how long they are.
 template <int L>
-void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan, PlaneStream<L>& mask,
-           PlaneStream<L>& data) {
-  Parse<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
-  while (state.phase != Parse<L>::kEnd) {
+void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan,
+           Stream<TagPlan, 4>& tag_plan, Stream<RecordPlan, 4>& record_plan, TagStream<L>& tags,
+           PlaneStream<L>& literals, PlaneStream<L>& mask, HeaderStream<L>& header,
+           PlaneStream<L>& record, PlaneStream<L>& data) {
+  using State = Parse<L>;
+  State state;
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
+  while (state.phase != State::kEnd) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Job the_job = {};
     Beat<L> beat = {};
@@ -160,11 +174,25 @@ void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan, PlaneS
     if (state.takes()) beat = in.read();
     Plan the_plan = {};
     Beat<L> plane;
-    bool plan_valid, mask_valid, data_valid;
-    state.step(the_job, beat, the_plan, plan_valid, plane, mask_valid, data_valid);
+    bool plan_valid;
+    typename State::Phase plane_of;
+    state.step(the_job, beat, the_plan, plan_valid, plane, plane_of);
+    const Layout& layout = state.layout;
     if (plan_valid) plan.write(the_plan);
-    if (mask_valid) mask.write(plane);
-    if (data_valid) data.write(plane);
+    if (plan_valid && (the_plan.mode == kModeRle || the_plan.last)) {
+      const uint32_t words = mask_words(the_plan.block_words, the_plan.format.element);
+      tag_plan.write(TagPlan{uint16_t(words), uint16_t(layout.literal_words), the_plan.last});
+    }
+    if (plan_valid && (the_plan.groups > 0 || the_plan.last)) {
+      record_plan.write(RecordPlan{the_plan.format, uint16_t(the_plan.groups),
+                                   uint16_t(the_plan.data_words), the_plan.last});
+    }
+    if (plane_of == State::kTag) tags.write(plane);
+    if (plane_of == State::kLiteral) literals.write(plane);
+    if (plane_of == State::kMask) mask.write(plane);
+    if (plane_of == State::kHeader) header.write(plane);
+    if (plane_of == State::kData && layout.groups > 0) record.write(plane);
+    if (plane_of == State::kData && layout.groups == 0) data.write(plane);
   }
 }
 
@@ -174,6 +202,7 @@ struct Move {
   uint8_t bytes;  // of kept elements
   uint8_t element;
   uint16_t data_beats;  // of the whole block, on its first beat
+  bool records;         // the data comes from records
   bool block_begin;
   bool block_end;
   bool last;
@@ -189,9 +218,11 @@ struct Spread {
   uint32_t bytes = 0;      // kept in the block so far
   bool bad = false;        // a block before the latest disagreed
   bool latest_bad = false;
+  Mode latest = kModeRaw;  // of the latest block
 
   bool takes_plan() const { return left == 0; }
-  bool takes_mask() const { return left > 0 && plan.mode == kModeZvc && bits_left == 0; }
+  bool takes_mask() const { return left > 0 && plan.masked && bits_left == 0; }
+  bool from_tags() const { return plan.mode == kModeRle; }
 
   // `valid`: a move is written. The end token's plan ends the process.
   void step(const Plan& the_plan, const Beat<L>& mask, Move& move, bool& valid) {
@@ -202,32 +233,41 @@ struct Spread {
       if (plan.last) return;
       bad = bad || latest_bad;
       latest_bad = false;
+      latest = plan.mode;
       left = plan.block_words / L;
       bits_left = bytes = 0;
       return;
     }
     const bool fresh = takes_mask();
-    const uint32_t bits = 4 * L >> plan.element;
+    const uint32_t bits = 4 * L >> plan.format.element;
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       if (fresh) hold[i] = mask.w[i];
     }
     if (fresh) bits_left = 32 * L;
     move.block_begin = plan.block_words == left * L;
-    move.mask = plan.mode == kModeZvc ? take_bits(bits) : plan.mode == kModeRaw ? ones(bits) : 0;
-    move.bytes = uint8_t(count_bits(move.mask) << plan.element);
-    move.element = uint8_t(plan.element);
-    move.data_beats = uint16_t((plan.data_words + L - 1) / L);
+    move.mask = plan.masked ? take_bits(bits) : plan.mode == kModeZero ? 0 : ones(bits);
+    move.bytes = uint8_t(count_bits(move.mask) << plan.format.element);
+    move.element = plan.format.element;
+    move.records = plan.groups > 0;
+    move.data_beats = uint16_t(move.records ? plan.groups * (group_words(plan.format.element) / L)
+                                            : (plan.data_words + L - 1) / L);
     left--;
     bytes += move.bytes;
     move.block_end = left == 0;
     move.last = false;
     if (left == 0) latest_bad = disagrees();
   }
-  Verdict verdict() const {
+  // With what the processes beside this one found. A block that was cut off is not wrong as well.
+  Verdict verdict(const Agreement& records, const Agreement& tags) const {
 #pragma HLS INLINE
+    const bool of_records = latest == kModeZve || latest == kModeInts;
+    const bool wrong = bad || records.earlier_bad || tags.earlier_bad ||
+                       (latest_bad && !plan.cut_off) ||
+                       (records.latest_bad && !(plan.cut_off && of_records)) ||
+                       (tags.latest_bad && !(plan.cut_off && latest == kModeRle));
     Verdict v = plan.verdict;
-    if (bad || (latest_bad && !plan.cut_off)) v.status = kBadBlock;
+    if (wrong) v.status = kBadBlock;
     return v;
   }
 
@@ -247,7 +287,8 @@ struct Spread {
         const int by = 4 * L >> e, words = by / 32, rest = by % 32;
         const uint32_t a = i + words < L ? hold[i + words < L ? i + words : i] : 0;
         const uint32_t b = i + words + 1 < L ? hold[i + words + 1 < L ? i + words + 1 : i] : 0;
-        if (plan.element == uint32_t(e)) shifted = rest ? a >> rest | b << (32 - rest) % 32 : a;
+        if (plan.format.element == uint32_t(e))
+          shifted = rest ? a >> rest | b << (32 - rest) % 32 : a;
       }
       hold[i] = shifted;
     }
@@ -256,28 +297,32 @@ struct Spread {
   }
   bool disagrees() const {
 #pragma HLS INLINE
-    if (plan.mode != kModeZvc) return false;
+    const uint32_t elements = bytes >> plan.format.element;
+    if (plan.groups > 0 && groups_of(elements, plan.format.element) != plan.groups) return true;
+    if (!plan.masked) return false;
     uint32_t unused = 0;
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       unused |= hold[i];
     }
-    return unused != 0 || (bytes + 3) / 4 != plan.data_words;
+    return unused != 0 || (plan.groups == 0 && (bytes + 3) / 4 != plan.data_words);
   }
 };
 
 template <int L>
-void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, Stream<Move, kShallow>& out,
+void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, BeatStream<L>& untagged,
+            Stream<Move, kShallow>& out, Stream<Agreement, 2>& records, Stream<Agreement, 2>& tags,
             Stream<Verdict, 2>& verdict) {
   Spread<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.plan.last) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Plan the_plan = {};
     Beat<L> beat = {};
     if (state.takes_plan()) the_plan = plan.read();
-    if (state.takes_mask()) beat = mask.read();
+    if (state.takes_mask()) beat = state.from_tags() ? untagged.read() : mask.read();
     Move move;
     bool valid;
     state.step(the_plan, beat, move, valid);
@@ -286,7 +331,7 @@ void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, Stream<Move, kShallow>&
   Move end = {};
   end.last = true;
   out.write(end);
-  verdict.write(state.verdict());
+  verdict.write(state.verdict(records.read(), tags.read()));
 }
 
 // Fetches each beat's kept bytes from the data plane and puts them in their places.
@@ -295,10 +340,12 @@ struct Place {
   uint32_t hold[L] = {};
   uint32_t pos = 4 * L;     // bytes of `hold` that are used up
   uint32_t beats_left = 0;  // of the block's data plane
-  bool draining = false;    // only where mask and data plane disagreed
+  bool draining = false;    // of what fills up the last group, or where planes disagreed
+  bool records = false;     // the data comes from records
   bool ended = false;
 
   bool takes_move() const { return !draining; }
+  bool from_records(const Move& move) const { return draining ? records : move.records; }
   bool takes_data(const Move& move) const {
 #pragma HLS INLINE
     if (draining) return true;
@@ -318,9 +365,10 @@ struct Place {
     if (move.block_begin) {
       pos = 4 * L;
       beats_left = move.data_beats;
+      records = move.records;
     }
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint8_t, L>(hold, data.w, pos, window);
     scatter<L>(window, move.mask, move.element, out.w);
     for (int i = 0; i < L; i++) {
@@ -338,16 +386,18 @@ struct Place {
 };
 
 template <int L>
-void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& out) {
+void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& restored,
+           BeatStream<L>& out) {
   Place<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Move move = {};
     Beat<L> beat = {};
     if (state.takes_move()) move = moves.read();
-    if (state.takes_data(move)) beat = data.read();
+    if (state.takes_data(move)) beat = state.from_records(move) ? restored.read() : data.read();
     Beat<L> raw;
     bool valid;
     state.step(move, beat, raw, valid);

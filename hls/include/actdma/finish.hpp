@@ -14,6 +14,12 @@ struct Verdict {
   uint32_t payload_words;
 };
 
+// What a process beside the block engine found in the blocks that concern it.
+struct Agreement {
+  bool earlier_bad;  // planes disagreed in a block before the latest
+  bool latest_bad;
+};
+
 // Lets data pass, computes the packet's CRC and ends the packet with a trailer.
 template <int L, EngineKind KIND>
 struct Finish {
@@ -33,7 +39,7 @@ struct Finish {
   void step(const Beat<L>& in, AxiBeat<L>& out) {
 #pragma HLS INLINE
     uint32_t w[L];
-#pragma HLS ARRAY_PARTITION variable = w complete
+#pragma HLS ARRAY_PARTITION variable = w type = complete
     if (phase == kData) {
       for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
@@ -101,9 +107,10 @@ template <int L, EngineKind KIND>
 void finish(BeatStream<L>& in, Stream<Tail, 2>& tail, Stream<Verdict, 2>& verdict,
             AxiStream<L>& out) {
   Finish<L, KIND> state;
-#pragma HLS ARRAY_PARTITION variable = state.trailer.d complete
+#pragma HLS ARRAY_PARTITION variable = state.trailer.d type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Beat<L> beat = {};
     if (state.takes()) beat = in.read();
@@ -125,6 +132,7 @@ void concatenate(BeatStream<L>& head, BeatStream<L>& payload, BeatStream<L>& out
   bool in_head = true;
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Beat<L> beat = in_head ? head.read() : payload.read();
     if (!beat.last || !in_head) out.write(beat);

@@ -16,8 +16,21 @@ constexpr int kAlignWords = 16;
 constexpr uint32_t kMaxRawBytes = 1u << 30;
 
 enum Operation : uint32_t { kIdentify = 0, kTransfer = 1 };
-enum Codec : uint32_t { kCodecRaw = 0, kCodecZvc = 1 };
-enum Mode : uint32_t { kModeRaw = 0, kModeZero = 1, kModeZvc = 2 };
+enum Codec : uint32_t {
+  kCodecRaw = 0,
+  kCodecZvc = 1,
+  kCodecZve = 2,
+  kCodecInts = 3,
+  kCodecRle = 4,
+};
+enum Mode : uint32_t {
+  kModeRaw = 0,
+  kModeZero = 1,
+  kModeZvc = 2,
+  kModeZve = 3,
+  kModeInts = 4,
+  kModeRle = 5,
+};
 enum EngineKind : uint32_t { kCompressor = 1, kDecompressor = 2 };
 
 enum Status : uint32_t {
@@ -37,7 +50,7 @@ enum Status : uint32_t {
   kBadRawCrc = 13,
 };
 
-// Words of the descriptor.
+// Words of the descriptor. Parameter 0: exponent bits of zve, whether elements of ints are signed.
 enum DescriptorWord : int {
   kDescMagic = 0,
   kDescKind = 1,  // version, operation, codec, element bytes: 8 bits each
@@ -94,16 +107,73 @@ constexpr uint32_t mask_words(uint32_t block_words, uint32_t element_log2) {
   return ((block_words << (2 - element_log2)) + 31) / 32;
 }
 
-// First word of a block.
-constexpr uint32_t block_word(Mode mode, uint32_t length) { return mode | length << 16; }
+// First word of a block; `extra` is what its mode has in bits 4 to 12.
+constexpr uint32_t block_word(Mode mode, uint32_t length, uint32_t extra = 0) {
+  return mode | extra << 4 | length << 16;
+}
 
-// Whether `mode` may occur in a frame of `codec`, and the words that may follow W0 then.
-constexpr bool block_length_ok(uint32_t codec, uint32_t w0, uint32_t block_words,
-                               uint32_t mask_words) {
-  return w0 == block_word(kModeRaw, block_words) ||
-         (codec == kCodecZvc &&
-          (w0 == block_word(kModeZero, 0) ||
-           ((w0 & 0xFFFF) == kModeZvc && (w0 >> 16) > mask_words && (w0 >> 16) < block_words)));
+// `extra` of a mode with records.
+constexpr uint32_t record_extra(uint32_t groups, bool dense) {
+  return (groups - 1) | uint32_t(dense) << 8;
+}
+
+// Words of the tag plane, two bits per word of the mask plane, and how many literals there may be.
+constexpr uint32_t tag_words(uint32_t mask_words) { return (mask_words + 15) / 16; }
+constexpr uint32_t kMaxLiterals = 255;
+
+// log2 of the elements in a group: 32 of them, 64 where they have 1 byte.
+constexpr uint32_t group_log2(uint32_t element_log2) { return element_log2 == 0 ? 6 : 5; }
+
+// Groups that `elements` make.
+constexpr uint32_t groups_of(uint32_t elements, uint32_t element_log2) {
+  return (elements + (1u << group_log2(element_log2)) - 1) >> group_log2(element_log2);
+}
+
+// Words of the header plane: 12 bits per group.
+constexpr uint32_t header_words(uint32_t groups) { return (groups * 12 + 31) / 32; }
+
+// The mode with records that a codec allows; raw where it has none.
+constexpr Mode record_mode(uint32_t codec) {
+  return codec == kCodecZve ? kModeZve : codec == kCodecInts ? kModeInts : kModeRaw;
+}
+
+// How a block is laid out, from its first word: planes follow each other in this order.
+struct Layout {
+  bool good;  // mode allowed, length possible
+  Mode mode;
+  uint32_t tag_words;
+  uint32_t literal_words;
+  uint32_t mask_words;
+  uint32_t header_words;
+  uint32_t data_words;  // raw copy, data plane or record plane
+  uint32_t groups;
+};
+
+constexpr Layout block_layout(uint32_t codec, uint32_t element_log2, uint32_t w0,
+                              uint32_t block_words) {
+#pragma HLS INLINE
+  const uint32_t mode = w0 & 0xF, extra = w0 >> 4 & 0xFFF, length = w0 >> 16;
+  const uint32_t n = block_words, m = mask_words(n, element_log2);
+  if (mode == kModeRaw) return {!extra && length == n, kModeRaw, 0, 0, 0, 0, length, 0};
+  if (codec != kCodecRaw && mode == kModeZero)
+    return {!extra && length == 0, kModeZero, 0, 0, 0, 0, 0, 0};
+  if (codec != kCodecRaw && mode == kModeZvc)
+    return {!extra && length > m && length < n, kModeZvc, 0, 0, m, 0, length - m, 0};
+  if (codec == kCodecRle && mode == kModeRle) {
+    const uint32_t tags = tag_words(m), planes = tags + extra;
+    const bool good = extra <= kMaxLiterals && length > planes && length < n;
+    return {good, kModeRle, tags, extra, 0, 0, length - planes, 0};
+  }
+  if (mode != kModeRaw && mode == record_mode(codec)) {
+    const uint32_t groups = (extra & 0xFF) + 1, headers = header_words(groups);
+    const uint32_t most = groups_of(n << (2 - element_log2), element_log2);
+    const bool dense = extra >> 8 & 1;
+    const uint32_t mask = dense ? 0 : m;
+    const bool good = extra >> 9 == 0 && (dense ? groups == most : groups <= most) &&
+                      length >= mask + headers && length < n;
+    return {good, Mode(mode), 0, 0, mask, headers, length - mask - headers, groups};
+  }
+  return {false, kModeRaw, 0, 0, 0, 0, 0, 0};
 }
 
 // What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status.
@@ -112,13 +182,17 @@ inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, ui
 #pragma HLS INLINE
   const uint32_t version = d[kDescKind] & 0xFF;
   const uint32_t operation = d[kDescKind] >> 8 & 0xFF;
-  const uint32_t codec = d[kDescKind] >> 16 & 0xFF;
+  const uint32_t codec = operation == kTransfer ? d[kDescKind] >> 16 & 0xFF : uint32_t(kCodecRaw);
   const uint32_t element = d[kDescKind] >> 24;
+  const uint32_t first = d[kDescParameters];
   uint32_t reserved = (d[kDescFlags] & ~(0xFF00u | kLastFrameFlag)) | d[kDescReserved];
-  for (int i = 0; i < 8; i++) {
+  for (int i = 1; i < 8; i++) {
 #pragma HLS UNROLL
     reserved |= d[kDescParameters + i];
   }
+  const bool first_ok = codec == kCodecZve    ? first == 8 || (first == 5 && element == 2)
+                        : codec == kCodecInts ? first <= 1
+                                              : first == 0;
   if (d[kDescMagic] != kMagic) return kBadMagic;
   if (!crc_good) return kBadDescriptorCrc;
   if (version != kVersion) return kBadVersion;
@@ -126,8 +200,9 @@ inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, ui
   if (operation == kTransfer) {
     if (codec > 31 || !(codecs >> (codec & 31) & 1)) return kBadCodec;
     if (element != 1 && element != 2 && element != 4 && element != 8) return kBadElement;
+    if (codec == kCodecZve && element != 2 && element != 4) return kBadElement;
   }
-  if (reserved) return kBadReserved;
+  if (reserved || !first_ok) return kBadReserved;
   if (d[kDescRawHigh] || d[kDescRawLow] > kMaxRawBytes) return kBadRawBytes;
   return kGood;
 }

@@ -5,10 +5,12 @@
 #include "axis.hpp"
 #include "crc.hpp"
 #include "frame.hpp"
+#include "records.hpp"
 
 namespace actdma {
 
-constexpr uint32_t kCodecsBuiltIn = 1u << kCodecRaw | 1u << kCodecZvc;
+constexpr uint32_t kCodecsBuiltIn =
+    1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecZve | 1u << kCodecInts | 1u << kCodecRle;
 
 // An input beat and the CRC register after it.
 template <int L>
@@ -43,8 +45,7 @@ inline Tail close_tail(const Tail& tail, bool broken) {
 
 // What a decompressor's parser needs to know of the descriptor.
 struct Job {
-  uint32_t codec;
-  uint32_t element;    // log2 of the bytes per element
+  Format format;
   uint32_t raw_words;  // padded
   bool refused;
 };
@@ -80,6 +81,7 @@ void input_crc(AxiStream<L>& in, Stream<CheckedBeat<L>, kShallow>& out) {
   CheckedBeat<L> checked;
   do {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     state.step(in.read(), checked);
     out.write(checked);
@@ -115,8 +117,11 @@ struct Header {
     shift(w);
   }
   bool identify() const { return (d[kDescKind] >> 8 & 0xFF) == kIdentify; }
-  uint32_t codec() const { return d[kDescKind] >> 16 & 0xFF; }
-  uint32_t element() const { return element_log2(d[kDescKind] >> 24); }
+  Format format() const {
+#pragma HLS INLINE
+    return {uint8_t(d[kDescKind] >> 16), uint8_t(element_log2(d[kDescKind] >> 24)),
+            uint8_t(d[kDescParameters])};
+  }
   uint32_t raw_words() const { return (d[kDescRawLow] + 63) / 64 * kAlignWords; }
   void fill(Tail& tail) const {
 #pragma HLS INLINE
@@ -131,8 +136,7 @@ struct Header {
 template <int L>
 struct RawBeat {
   uint32_t w[L];
-  uint8_t codec;
-  uint8_t element;  // log2 of the bytes per element
+  Format format;
   bool block_end;
   bool last;
 };
@@ -229,8 +233,7 @@ struct Ingest {
     }
     beats_left--;
     packet_over = in.last;
-    data.codec = uint8_t(header.codec());
-    data.element = uint8_t(header.element());
+    data.format = header.format();
     data.block_end = ++block_beats == kBlockBeats<L> || beats_left == 0 || in.last;
     data.last = false;
     if (data.block_end) block_beats = 0;
@@ -243,9 +246,10 @@ template <int L>
 void ingest(Stream<CheckedBeat<L>, kShallow>& in, BeatStream<L>& head, RawStream<L>& data,
             Stream<Tail, 2>& tail) {
   Ingest<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.header.d complete
+#pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     CheckedBeat<L> beat = {};
     if (state.takes()) beat = in.read();
@@ -302,8 +306,7 @@ struct IngestFrame {
       phase = kDecide;
     } else if (phase == kDecide) {
       decide();
-      job.codec = header.codec();
-      job.element = header.element();
+      job.format = header.format();
       job.raw_words = header.raw_words();
       job.refused = tail.refused;
       job_valid = true;
@@ -356,10 +359,11 @@ template <int L>
 void ingest_frame(Stream<CheckedBeat<L>, kShallow>& in, Stream<Job, 2>& job, BeatStream<L>& data,
                   Stream<Tail, 2>& tail) {
   IngestFrame<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.header.d complete
-#pragma HLS ARRAY_PARTITION variable = state.hold.d complete
+#pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
+#pragma HLS ARRAY_PARTITION variable = state.hold.d type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Job the_job;
     Beat<L> beat;

@@ -44,10 +44,9 @@ def open_board(
     ``kind``: "hardware", "emulated", or "auto" (the real board if this runs on one, else the
     emulated one); None takes the environment variable ACTDMA_BOARD, else "auto". ``bitfile``: the
     overlay of a real board, with its .hwh beside it; None takes what ``actdma fetch`` put into the
-    cache for this board. ``lanes`` (32-bit words per beat) and
-    ``timed`` (count clock cycles) are the emulated board's. ``timeout``: seconds per frame, None
-    for a default made from size and link rate. ``frame_bytes``: raw bytes of the largest frame that
-    buffers are allocated for.
+    cache for this board. ``lanes`` (32-bit words per beat) and ``timed`` (count clock cycles) are
+    the emulated board's. ``timeout``: seconds per frame, None for a default made from size and link
+    rate. ``frame_bytes``: raw bytes of the largest frame that buffers are allocated for.
 
     ValueError for an unknown kind; `BoardError` with what is missing if the board cannot be opened.
     """
@@ -144,7 +143,12 @@ def check_files(bitfile: Path) -> None:
     for file in (bitfile, bitfile.with_suffix(".hwh")):
         if not file.is_file():
             raise BoardError(f"{file} is missing; an overlay is a .bit and a .hwh of the same name")
-    manifest = bitfile.with_suffix(".sha256")
+    check_manifest(bitfile.with_suffix(".sha256"))
+
+
+def check_manifest(manifest: Path) -> None:
+    """`BoardError` unless the files that ``manifest`` lists, where there is one, lie beside it and
+    have the sums it says."""
     if not manifest.is_file():
         return
     try:
@@ -152,7 +156,7 @@ def check_files(bitfile: Path) -> None:
     except ValueError as error:
         raise BoardError(f"{manifest}: {error}") from None
     for name, expected in entries.items():
-        file = bitfile.with_name(name)
+        file = manifest.with_name(name)
         if not file.is_file() or digest(file) != expected:
             raise BoardError(f"{file} is not the file that {manifest} lists: copy the set again")
 
