@@ -39,6 +39,7 @@ csim: $(VENV)/built
 bench: $(VENV)/built
 	$(BIN)/python benchmarks/native_zvc.py
 	$(BIN)/python benchmarks/emulated_board.py
+	$(BIN)/python benchmarks/fabric.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -63,5 +64,5 @@ help:
 	@echo 'make test-fast   the tests that take seconds'
 	@echo 'make lint        ruff, clang-format, hls/check; make format mends'
 	@echo 'make csim        the HLS benches, without vendor tools'
-	@echo 'make bench       the tables of docs/performance.md'
+	@echo 'make bench       the tables of docs/performance.md and docs/fabric.md'
 	@echo 'make -C hls ip BOARD=kv260   the IP cores, where Vitis is installed'

@@ -234,6 +234,7 @@ BAD = [
         "member",
         source("struct S { uint32_t a[4] = {}; };", "S s;", "token.w[0] = s.a[0];"),
     ),
+    ("partition", "array of tokens", source(state="Token a[2] = {};")),
     ("partition", "one of two dimensions", source(state=ARRAY.replace("a[4]", "a[4][4]"))),
     (
         "partition",
@@ -489,6 +490,14 @@ def test_what_synthesis_does_not_build_need_not_be_reached(tmp_path, helper):
     assert check(tmp_path, source(), spare=HELPER.format(helper)) == []
 
 
+def test_a_function_left_out_by_a_switch_may_have_pragmas(tmp_path):
+    helper = (
+        "#ifndef ACTDMA_EXTRA\n#define ACTDMA_EXTRA 0\n#endif\n#if ACTDMA_EXTRA\n"
+        "constexpr int f() {\n#pragma HLS INLINE\n  return 0;\n}\n#endif"
+    )
+    assert check(tmp_path, source(), spare=HELPER.format(helper)) == []
+
+
 def test_rules_hold_in_templates_that_nothing_instantiates(tmp_path):
     helper = "template <class T> T* f() { return new T(); }"
     findings = check(tmp_path, source(), spare=HELPER.format(helper))
@@ -503,10 +512,12 @@ def test_findings_depend_on_the_stream_width(tmp_path):
     assert {finding.rule for finding in Checker(tmp_path).check((4, 8))} == {"dynamic-index"}
 
 
-def test_builds_of_cfg_are_checked_with_their_macros(tmp_path):
-    text = source(step="#ifdef SMALL\ntoken.w[n & 3] = 0;\n#endif")
-    (tmp_path / "cfg").mkdir()
-    (tmp_path / "cfg/small.cfg").write_text("syn.cflags=-Iinclude -DACTDMA_LANES=2 -DSMALL\n")
+@pytest.mark.parametrize("default", [0, 1])
+@pytest.mark.parametrize("condition", ["ACTDMA_EXTRA", "!ACTDMA_EXTRA"])
+def test_switches_are_checked_on_and_off(tmp_path, default, condition):
+    switch = f"#ifndef ACTDMA_EXTRA\n#define ACTDMA_EXTRA {default}\n#endif"
+    code = unrolled("token.w[n & 3] = 0;")
+    text = source(switch, step=f"#if {condition}\n{code}\n#endif")
     assert {finding.rule for finding in check(tmp_path, text)} == {"dynamic-index"}
 
 

@@ -7,13 +7,14 @@ import importlib.util
 import os
 import subprocess
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from clang.cindex import (
     Cursor,
     CursorKind,
     Index,
+    SourceRange,
     StorageClass,
     TranslationUnit,
     Type,
@@ -40,11 +41,19 @@ def _declare(name: str, result: type, *arguments: type) -> None:
     function.restype, function.argtypes = result, list(arguments)
 
 
+class _Ranges(ctypes.Structure):
+    """CXSourceRangeList."""
+
+    _fields_ = (("count", ctypes.c_uint), ("ranges", ctypes.POINTER(SourceRange)))
+
+
 # Functions of libclang 17 and later that its Python binding leaves out.
 _declare("clang_Cursor_Evaluate", ctypes.c_void_p, Cursor)
 _declare("clang_EvalResult_getKind", ctypes.c_int, ctypes.c_void_p)
 _declare("clang_EvalResult_getAsLongLong", ctypes.c_longlong, ctypes.c_void_p)
 _declare("clang_EvalResult_dispose", None, ctypes.c_void_p)
+_declare("clang_getAllSkippedRanges", ctypes.POINTER(_Ranges), TranslationUnit)
+_declare("clang_disposeSourceRangeList", None, ctypes.POINTER(_Ranges))
 _declare("clang_getCursorBinaryOperatorKind", ctypes.c_int, Cursor)
 _declare("clang_getCursorUnaryOperatorKind", ctypes.c_int, Cursor)
 
@@ -135,6 +144,19 @@ def parse(path: Path, text: str, macros: tuple[str, ...], include: list[Path]) -
 def resolved(name: str) -> Path:
     """A file's path without links."""
     return Path(name).resolve()
+
+
+@lru_cache(maxsize=2)
+def skipped(unit: TranslationUnit) -> dict[Path, list[range]]:
+    """The lines of every file that the preprocessor left out."""
+    found: dict[Path, list[range]] = {}
+    listed = conf.lib.clang_getAllSkippedRanges(unit)
+    for place in listed.contents.ranges[: listed.contents.count]:
+        if place.start.file is not None:
+            lines = range(place.start.line, place.end.line + 1)
+            found.setdefault(resolved(place.start.file.name), []).append(lines)
+    conf.lib.clang_disposeSourceRangeList(listed)
+    return found
 
 
 def path_of(cursor: Cursor) -> Path | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from clang.cindex import Cursor
-from clangtree import LOOPS, encloses, loops, path_of
+from clang.cindex import Cursor, TranslationUnit
+from clangtree import LOOPS, encloses, loops, path_of, skipped
 
 try:
     import tomllib
@@ -55,6 +55,12 @@ def read_pragmas(path: Path) -> tuple[Pragma, ...]:
             text, after = text[:-1] + lines[after], after + 1
         found.append(parse(number, text))
     return tuple(found)
+
+
+def seen_pragmas(unit: TranslationUnit, path: Path) -> list[Pragma]:
+    """Those pragmas of a file that the preprocessor lets through."""
+    left_out = skipped(unit).get(path, [])
+    return [p for p in read_pragmas(path) if not any(p.line in lines for lines in left_out)]
 
 
 def parse(line: int, text: str) -> Pragma:
@@ -120,7 +126,8 @@ def rule_faults(pragma: Pragma, rule: dict[str, str]) -> Iterator[str]:
 def attached(cursor: Cursor) -> list[Pragma]:
     """The pragmas of a loop itself, or of a function with those in its loops."""
     path = path_of(cursor)
-    found = [p for p in read_pragmas(path) if encloses(cursor, p.line)] if path else []
+    seen = seen_pragmas(cursor.translation_unit, path) if path is not None else []
+    found = [p for p in seen if encloses(cursor, p.line)]
     if cursor.kind in LOOPS:
         inner = loops(cursor)
         found = [p for p in found if not any(encloses(loop, p.line) for loop in inner)]

@@ -13,6 +13,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from clang.cindex import Cursor, CursorKind, TranslationUnit
@@ -27,11 +28,14 @@ from clangtree import (
     parse,
     path_of,
 )
-from pragmas import Pragma, faults, read_pragmas, table
+from pragmas import Pragma, faults, seen_pragmas, table
 from rules import RULES, Finding, Report
 from walk import Walk
 
 LANES = (2, 4, 8, 16)
+
+# How a source gives a switch its value: two lines, 0 or 1.
+SWITCH = r"^#ifndef (ACTDMA_\w+)\n#define \1 [01]$"
 
 # Headers of the tree that no synthesis tool sees.
 SIMULATION = {"csim.hpp": "the simulation behind the streams, left out under __SYNTHESIS__"}
@@ -52,11 +56,10 @@ class Checker:
         headers = [path for path in headers if path.name not in SIMULATION]
         sources = sorted((self.tree / "src").glob("*.cpp"))
         everything = "".join(f'#include "{path}"\n' for path in [*headers, *sources])
-        builds = [(f"ACTDMA_LANES={width}",) for width in lanes]
-        for number, macros in enumerate([*builds, *self.configured()]):
+        for switches, width in product(self.settings([*headers, *sources]), lanes):
+            macros = (f"ACTDMA_LANES={width}", *switches)
             unit = self.parse(self.tree / "everything.cpp", macros, everything)
-            if number == 0:
-                self.scan(unit)
+            self.scan(unit)
             walk = Walk(self.report, unit)
             walk.walk_tops(sources)
             self.reached |= walk.reached
@@ -65,15 +68,13 @@ class Checker:
             self.report.add_line(*place, "unreached", text)
         return sorted(self.report.findings)
 
-    def configured(self) -> set[tuple[str, ...]]:
-        """The macros of the builds in cfg/ that set more than the stream's width."""
-        builds = set()
-        for config in (self.tree / "cfg").glob("*.cfg"):
-            flags = re.findall(r"^syn\.cflags\s*=(.*)$", config.read_text(), re.MULTILINE)
-            macros = sorted(re.findall(r"-D\s*(\S+)", " ".join(flags)))
-            if any(not macro.startswith("ACTDMA_LANES=") for macro in macros):
-                builds.add(tuple(macros))
-        return builds
+    def settings(self, paths: list[Path]) -> list[tuple[str, ...]]:
+        """The switches of the sources (0 or 1 where nothing else sets them) all on and all off."""
+        text = "\n".join(path.read_text() for path in paths)
+        switches = sorted(set(re.findall(SWITCH, text, re.MULTILINE)))
+        if not switches:
+            return [()]
+        return [tuple(f"{switch}={value}" for switch in switches) for value in (1, 0)]
 
     def parse(self, path: Path, macros: tuple[str, ...], text: str) -> TranslationUnit:
         """A text as the source `path`, with clang's errors as findings."""
@@ -95,7 +96,7 @@ class Checker:
                 files.setdefault(path, []).append(cursor)
         for path, cursors in files.items():
             functions = [found for cursor in cursors for found in self.scan_tree(cursor)]
-            self.check_pragmas(path, functions)
+            self.check_pragmas(unit, path, functions)
 
     def scan_tree(self, cursor: Cursor) -> Iterator[Cursor]:
         """Check a tree of cursors; the functions defined in it."""
@@ -107,26 +108,25 @@ class Checker:
         for child in cursor.get_children():
             yield from self.scan_tree(child)
 
-    def check_pragmas(self, path: Path, functions: list[Cursor]) -> None:
+    def check_pragmas(self, unit: TranslationUnit, path: Path, functions: list[Cursor]) -> None:
         """Spelling, place and variable of every pragma of a file."""
-        for pragma in read_pragmas(path):
+        for pragma in seen_pragmas(unit, path):
             for fault in faults(pragma):
                 self.report.add_line(path, pragma.line, "pragma", fault)
             function = next((f for f in functions if encloses(f, pragma.line)), None)
-            if pragma.name not in table():
+            if function is None:
+                text = f"{pragma.name} in no function: put it in one"
+                self.report.add_line(path, pragma.line, "pragma-place", text)
                 continue
-            places = table()[pragma.name]["place"]
             place = self.place(function, pragma.line)
+            places = table().get(pragma.name, {}).get("place", [place])
             if place not in places:
                 text = f"{pragma.name} in {place}: put it in {' or '.join(places)}"
                 self.report.add_line(path, pragma.line, "pragma-place", text)
-            elif function is not None:
-                self.check_variable(path, pragma, function)
+            self.check_variable(path, pragma, function)
 
-    def place(self, function: Cursor | None, line: int) -> str:
+    def place(self, function: Cursor, line: int) -> str:
         """What a line of a function belongs to, as the table of pragmas calls it."""
-        if function is None:
-            return "no function that synthesis sees"
         if any(encloses(loop, line) for loop in loops(function)):
             return "loop"
         in_sources = path_of(function).parent == self.tree / "src"

@@ -218,7 +218,8 @@ class Walk:
         """Arrays of a pipeline are registers or memories, as a pragma says."""
         kind = element(variable.type.get_canonical())
         constant = variable.type.is_const_qualified() or kind.is_const_qualified()
-        if constant or kind.spelling.removeprefix("const ") in self.tokens:
+        is_token = kind.spelling in self.tokens and path != variable.spelling
+        if constant or is_token:
             return
         if kind.kind == TypeKind.RECORD and not self.report.is_own(kind.get_declaration()):
             return

@@ -1,10 +1,11 @@
 // The block engine, compressing. Full beats are compacted and packed into planes before the block
 // FIFOs, the raw copy waits beside them, and the mode is chosen when the block has passed:
 //
-//   raw beats -> compact -> pack -> mask plane, data plane, choice -----------+-> join -> squeeze
-//                  |          +---> gather -> make_records -> pack_records ---+
-//                  |          '---> tag_masks --------------------------------+
-//                  '--------------- raw copy ---------------------------------'
+//   raw beats -> compact -> pack -> mask plane, data plane -----------------------+-> join ->
+//   squeeze
+//                  |          +---> gather_groups -> make_records -> pack_records -+
+//                  |          '---> tag_masks -------------------------------------+
+//                  '--------------- raw copy --------------------------------------'
 #pragma once
 
 #include "axis.hpp"

@@ -38,7 +38,7 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(ingest<L>(checked, head, raw, tail));
   ACTDMA_PROCESS(compact_beats<L>(raw, copy, packed));
   ACTDMA_PROCESS(pack<L>(packed, mask, data, kept, masks, passed));
-  ACTDMA_PROCESS(gather<L>(kept, groups));
+  ACTDMA_PROCESS(gather_groups<L>(kept, groups));
   ACTDMA_PROCESS(make_records(groups, records));
   ACTDMA_PROCESS(pack_records<L>(records, header, record, sizes));
   ACTDMA_PROCESS(tag_masks<L>(masks, tags, literal, literals));

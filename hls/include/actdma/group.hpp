@@ -1,6 +1,7 @@
 // Compressing, the way from packed elements to the planes of zve and ints:
 //
-//   kept beats -> gather -> groups -> make_records -> records -> pack_records -+-> header plane
+//   kept beats -> gather_groups -> groups -> make_records -> records -> pack_records -+-> header
+//   plane
 //                                                                              +-> record plane
 //                                                                              '-> sizes
 #pragma once
@@ -25,7 +26,7 @@ struct KeptBeat {
 
 // Gathers beats into groups; the block's last group is what is left, possibly nothing.
 template <int L>
-struct Gather {
+struct GatherGroups {
   uint32_t w[kGroupWords] = {};
   uint32_t beats = 0;  // in the group so far
 
@@ -47,8 +48,8 @@ struct Gather {
 };
 
 template <int L>
-void gather(Stream<KeptBeat<L>, kShallow>& in, Stream<Group, 2>& out) {
-  Gather<L> state;
+void gather_groups(Stream<KeptBeat<L>, kShallow>& in, Stream<Group, 2>& out) {
+  GatherGroups<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.w type = complete
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
