@@ -295,6 +295,19 @@ def test_the_build_imports_the_standard_library_alone():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
+def test_python_without_toml():
+    code = (
+        "import sys; sys.modules['tomllib'] = sys.modules['tomli'] = None\n"
+        "sys.argv = ['flow', 'kv260']; import runpy; runpy.run_module('flow')"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=OVERLAY, capture_output=True, text=True
+    )
+    assert result.returncode == 1
+    assert "is missing: the build needs Python 3.11 or later" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_ip_alone(tools, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(os, "environ", tools)
     assert main(["kv260", "--only", "ip", "--out", str(tmp_path)]) == 0

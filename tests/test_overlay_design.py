@@ -17,7 +17,7 @@ import pytest
 
 import actdma.overlay.design as packaged
 from actdma.emulation.hwh import write_hwh
-from flow import OVERLAY, TOPS, design, hls
+from flow import OVERLAY, ROOT, TOPS, design, hls
 from flow.block_design import block_design
 from flow.tools import Tools
 from toolchain import STANDINS, TCLSH, environment, put_tools
@@ -320,4 +320,5 @@ def test_every_board_has_what_the_build_needs():
     for name in BUILDABLE:
         board = design.load_boards()[name]
         assert {"part", "board_part", "clock_mhz", "stream_bits", "codecs", "pynq"} <= set(board)
+        assert f"| {board['part']} " in (ROOT / "docs" / "hardware.md").read_text("utf-8")
     assert set(design.load_boards()["pynq-z2"]["codecs"]) == set(hls.BLOCK_CODECS)

@@ -28,10 +28,10 @@ def _load_design_module() -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
-        raise BuildError(
-            f"{error.name} is missing: the build needs Python 3.11 or later, or 3.10 with tomli "
-            f"(make -C overlay PYTHON=python3.12); this is {sys.version.split()[0]}"
-        ) from None
+        sys.exit(
+            f"overlay: {error.name} is missing: the build needs Python 3.11 or later, or 3.10 with "
+            f"tomli (make -C overlay PYTHON=python3.12); this is {sys.version.split()[0]}"
+        )
     return module
 
 

@@ -2,12 +2,6 @@
 
 import sys
 
-try:
-    from .build import main
-except Exception as error:
-    if type(error).__name__ != "BuildError":
-        raise
-    sys.exit(f"overlay: {error}")
+from .build import main
 
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(main())
