@@ -14,6 +14,8 @@ import warnings
 from pathlib import Path
 
 import pytest
+from pynqmetadata.frontends import Metadata
+from pynqmetadata.views.runtime import RuntimeMetadataParser
 
 import actdma.overlay.design as packaged
 from actdma.emulation.hwh import write_hwh
@@ -74,10 +76,6 @@ def record_of(*arguments, **settings: str):
 
 def parse(plan, folder: Path):
     """The .hwh of ``plan`` as pynq's own parser sees it."""
-    pytest.importorskip("pynq")
-    from pynqmetadata.frontends import Metadata
-    from pynqmetadata.views.runtime import RuntimeMetadataParser
-
     file = folder / "actdma.hwh"
     file.write_text(write_hwh(plan))
     with warnings.catch_warnings():
