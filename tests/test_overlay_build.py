@@ -217,6 +217,13 @@ def test_build_with_vitis_hls(tmp_path):
     assert quality["tools"] == {"vitis_hls": "2022.2", "vivado": "2022.2"}
 
 
+def test_build_with_tools_that_nobody_sourced(tmp_path):
+    put_install(tmp_path, "2025.1")
+    build("kv260", tmp_path / "out", env=environment(STANDIN_BOARDS=KV260), roots=[tmp_path])
+    quality = json.loads((tmp_path / "out/actdma.json").read_text())
+    assert quality["tools"] == {"v++": "2025.1", "vivado": "2025.1"}
+
+
 def test_vitis_run_packages_where_vpp_does_not(tools, tmp_path):
     build("kv260", tmp_path / "out", env={**tools, "STANDIN_PACKAGE": "run"}, roots=[])
     assert (tmp_path / "out/actdma.bit").is_file()

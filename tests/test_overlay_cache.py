@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -253,17 +254,26 @@ def test_a_cached_set_that_was_changed(machine, root, tmp_path):
         actdma.open_board("hardware")
 
 
-def test_a_real_board_asks_for_no_interrupts(machine):
-    """pynq would open /dev/uio, and wants an event loop, which a worker thread has not."""
-    opened = []
+def test_a_real_board_asks_for_no_interrupts(machine, monkeypatch):
+    """pynq would open /dev/uio for them, and wants an event loop, which a worker thread has not."""
+    parse, opened = machine.device.get_bitfile_metadata, []
+
+    def with_interrupts(*arguments):
+        parser = parse(*arguments)
+        parser.assign_interrupts_to_ip()
+        assert parser.ip_dict["axi_dma_compress"]["interrupts"]
+        return parser
 
     def work():
         with actdma.open_board("hardware", bitfile=machine.bitfile) as board:
             opened.append(board.kind)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    monkeypatch.setattr(machine.device, "get_bitfile_metadata", with_interrupts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
     assert opened == ["hardware"]
 
 

@@ -146,7 +146,9 @@ def _add_fetch(commands: argparse._SubParsersAction) -> None:
         description="Copies the .bit and .hwh that `make -C overlay` has built into the cache "
         "(ACTDMA_CACHE, else ~/.cache/actdma), if they are what the manifest beside them says.",
     )
-    parser.add_argument("--board", required=True, help="kv260, zcu104, aup-zu3 or pynq-z2")
+    parser.add_argument(
+        "--board", required=True, help="the board's name; an unknown one lists them"
+    )
     parser.add_argument(
         "--from",
         dest="source",
