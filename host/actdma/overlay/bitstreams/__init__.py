@@ -7,12 +7,16 @@ the next package's.
 
 from __future__ import annotations
 
+import contextlib
+
 from ..cache import cache_root, machine_name, this_board
 
 
 def _folder() -> str:
-    root = cache_root()
-    fetched = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
+    root, fetched = cache_root(), []
+    # pynq imports this for anybody's overlay: a cache that cannot be read is as good as none.
+    with contextlib.suppress(OSError):
+        fetched = sorted(path.name for path in root.iterdir())
     return str(root / (this_board(fetched) or machine_name() or "none"))
 
 
