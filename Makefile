@@ -65,4 +65,4 @@ help:
 	@echo 'make lint        ruff, clang-format, hls/check; make format mends'
 	@echo 'make csim        the HLS benches, without vendor tools'
 	@echo 'make bench       the tables of docs/performance.md and docs/fabric.md'
-	@echo 'make -C hls ip BOARD=kv260   the IP cores, where Vitis is installed'
+	@echo 'make -C overlay BOARD=kv260   a bitstream, where Vitis and Vivado are installed'

@@ -1,4 +1,5 @@
-"""Builds the two C++ extensions; everything else is in pyproject.toml."""
+"""Builds the two C++ extensions, and says where pynq finds overlays and notebooks; everything else
+is in pyproject.toml."""
 
 import platform
 import shutil
@@ -41,8 +42,14 @@ class BuildWithOverlay(build_py):
 
 
 setup(
-    packages=find_packages("host"),
-    package_dir={"": "host"},
+    packages=[*find_packages("host"), "actdma.notebooks"],
+    package_dir={"": "host", "actdma.notebooks": "notebooks"},
+    package_data={"actdma.notebooks": ["*.ipynb"]},
+    entry_points={
+        "console_scripts": ["actdma = actdma.cli:main"],
+        "pynq.overlays": ["actdma = actdma.overlay.bitstreams"],
+        "pynq.notebooks": ["actdma = actdma.notebooks"],
+    },
     cmdclass={"build_py": BuildWithOverlay},
     ext_modules=[
         extension("actdma.native._native", "host/actdma/native", ("-O3",)),

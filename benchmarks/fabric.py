@@ -22,7 +22,6 @@ from actdma.emulation._fabric import Engine
 from common import publish
 
 from actdma.codecs import parameters, takes
-from actdma.emulation.design import load_boards
 from actdma.frame import (
     Codec,
     Descriptor,
@@ -33,6 +32,7 @@ from actdma.frame import (
     frame_bound,
     padded,
 )
+from actdma.overlay.design import load_boards
 
 MM2S, S2MM = 0.99, 0.75  # what the AXI DMA makes of its port, rounded down
 DTYPES = (DType.float32, DType.bfloat16, DType.int64, DType.uint8)
@@ -133,7 +133,7 @@ def places(codec: Codec) -> Iterator[tuple[int, int | None, str]]:
     that no board has come without a clock."""
     groups: dict[tuple[int, int], list[str]] = {}
     for name, board in load_boards().items():
-        if codec.name.lower() in board.get("codecs", [codec.name.lower()]):
+        if codec.name.lower() in board["codecs"]:
             groups.setdefault((board["stream_bits"] // 32, board["clock_mhz"]), []).append(name)
     for (lanes, clock), names in groups.items():
         yield lanes, clock, ", ".join(names)

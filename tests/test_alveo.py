@@ -21,9 +21,9 @@ from actdma.alveo import open_on
 from actdma.backend import ReferenceBackend
 from actdma.board import BoardError, BoardTimeoutError
 from actdma.emulation import EmulatedCard
-from actdma.emulation.design import load_platforms
 from actdma.emulation.xrt import write_xclbin
 from actdma.frame import Codec, Descriptor, DType, Engine, Frame, FrameError, Status, Trailer
+from actdma.overlay.design import load_platforms
 
 ROOT = Path(__file__).parents[1]
 OVERLAY = ROOT / "overlay"

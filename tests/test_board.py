@@ -155,7 +155,7 @@ def test_kind_from_the_environment(monkeypatch):
 def test_a_board_needs_an_overlay(monkeypatch, tmp_path):
     """On a board: without a bitstream, or with files missing, the message says so."""
     monkeypatch.setattr(opener, "find_device", lambda: (object(), ""))
-    with pytest.raises(BoardError, match="needs an overlay"):
+    with pytest.raises(BoardError, match="needs an overlay, and this one is not known"):
         actdma.open_board("auto")
     with pytest.raises(BoardError, match=r"x\.bit is missing"):
         actdma.open_board("hardware", bitfile=tmp_path / "x.bit")

@@ -20,8 +20,8 @@ import actdma
 from actdma.board import BoardError, BoardTimeoutError, open_on
 from actdma.board.link import Link
 from actdma.board.opener import check_files
-from actdma.emulation.design import load_design
 from actdma.frame import Engine, answer_bytes, frame_bound
+from actdma.overlay.design import load_design
 from kernels import Loopback, ReferenceKernel, reference_kernels
 
 COMPRESS, DECOMPRESS = "axi_dma_compress", "axi_dma_decompress"

@@ -19,11 +19,11 @@ from pynq.pl_server.device import Device
 
 import actdma
 from actdma.codecs import reference
-from actdma.emulation.design import load_boards, load_design
 from actdma.emulation.dma import COMPLETE_IRQ, HALTED, IDLE, Dma
 from actdma.emulation.kernel import Kernel
 from actdma.emulation.memory import Pool
 from actdma.frame import Codec, Descriptor, DType, Engine, Status, Trailer, frame_bound
+from actdma.overlay.design import load_boards, load_design
 from kernels import Loopback, ReferenceKernel, reference_kernels
 
 DMA = "axi_dma_compress"

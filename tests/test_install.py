@@ -59,6 +59,7 @@ def test_wheel_and_sdist_build_in_isolation_with_all_sources(tmp_path):
     assert any(name.startswith("actdma/native/_native") for name in names)
     assert any(name.startswith("actdma/emulation/_fabric") for name in names)
     assert "actdma/overlay/boards.toml" in names
+    assert "actdma/notebooks/first_transfer.ipynb" in names
     target = tmp_path / "installed"
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", target, wheel],

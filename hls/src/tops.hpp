@@ -9,5 +9,6 @@
 
 using Port = actdma::AxiPort<ACTDMA_LANES>;
 
-void actdma_compress(Port& in, Port& out);
-void actdma_decompress(Port& in, Port& out);
+// Not "in" and "out": VHDL has those words, and the IP's ports would be called in_r and out_r.
+void actdma_compress(Port& s_axis, Port& m_axis);
+void actdma_decompress(Port& s_axis, Port& m_axis);

@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"actdma {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_measure(commands)
+    _add_fetch(commands)
     return parser
 
 
@@ -136,6 +137,36 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
         help="picture (default %(default)s)",
     )
     parser.set_defaults(run=_measure)
+
+
+def _add_fetch(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "fetch",
+        help="a board's bitstream into the cache, where open_board finds it",
+        description="Copies the .bit and .hwh that `make -C overlay` has built into the cache "
+        "(ACTDMA_CACHE, else ~/.cache/actdma), if they are what the manifest beside them says.",
+    )
+    parser.add_argument(
+        "--board", required=True, help="the board's name; an unknown one lists them"
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        required=True,
+        metavar="URL-OR-FOLDER",
+        help="where actdma.sha256 and the files it lists are",
+    )
+    parser.set_defaults(run=_fetch)
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    from .overlay.cache import FetchError, fetch
+
+    try:
+        print(f"wrote {fetch(options.board, options.source)}")
+    except FetchError as error:
+        raise UsageError(str(error)) from error
+    return 0
 
 
 def _measure(options: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import os
 import platform
 import threading
@@ -12,6 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..frame import FRAME_BYTES
+from ..overlay.cache import (
+    cached_bitfile,
+    digest,
+    machine_name,
+    manifest_entries,
+    this_board,
+)
+from ..overlay.design import load_boards
 from .board import Board
 from .errors import BoardError
 
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
     from ..emulation import Emulation
 
 KINDS = ("auto", "emulated", "hardware")
-_BOARD_FILE = Path("/proc/device-tree/chosen/pynq_board")
 _shared: Board | None = None
 _shared_lock = threading.Lock()
 
@@ -37,10 +43,10 @@ def open_board(
 
     ``kind``: "hardware", "emulated", or "auto" (the real board if this runs on one, else the
     emulated one); None takes the environment variable ACTDMA_BOARD, else "auto". ``bitfile``: the
-    overlay of a real board, with its .hwh beside it. ``lanes`` (32-bit words per beat) and
-    ``timed`` (count clock cycles) are the emulated board's. ``timeout``: seconds per frame, None
-    for a default made from size and link rate. ``frame_bytes``: raw bytes of the largest frame that
-    buffers are allocated for.
+    overlay of a real board, with its .hwh beside it; None takes what ``actdma fetch`` put into the
+    cache for this board. ``lanes`` (32-bit words per beat) and ``timed`` (count clock cycles) are
+    the emulated board's. ``timeout``: seconds per frame, None for a default made from size and link
+    rate. ``frame_bytes``: raw bytes of the largest frame that buffers are allocated for.
 
     ValueError for an unknown kind; `BoardError` with what is missing if the board cannot be opened.
     """
@@ -79,7 +85,7 @@ def open_on(emulation: Emulation, **options: Any) -> Board:
         kind="emulated",
         title=board["title"],
         part=board["part"],
-        clock_mhz=_clock_mhz(),
+        clock_mhz=set_clock(overlay),
         **options,
     )
 
@@ -145,10 +151,13 @@ def check_manifest(manifest: Path) -> None:
     have the sums it says."""
     if not manifest.is_file():
         return
-    for line in manifest.read_text("utf-8").splitlines():
-        digest, _, name = line.partition(" ")
-        file = manifest.with_name(name.strip(" *"))
-        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+    try:
+        entries = manifest_entries(manifest.read_text("utf-8"))
+    except ValueError as error:
+        raise BoardError(f"{manifest}: {error}") from None
+    for name, expected in entries.items():
+        file = manifest.with_name(name)
+        if not file.is_file() or digest(file) != expected:
             raise BoardError(f"{file} is not the file that {manifest} lists: copy the set again")
 
 
@@ -158,23 +167,67 @@ def _open_hardware(
     device, reason = find_device()
     if device is None:
         raise BoardError(f'no board: {reason}. open_board("emulated") works anywhere')
-    if bitfile is None:
-        raise BoardError("a real board needs an overlay: open_board(bitfile=...)")
-    path = Path(bitfile).absolute()
+    boards = load_boards()
+    name = this_board(boards)
+    path = _fetched(name) if bitfile is None else Path(bitfile).absolute()
     check_files(path)
     from pynq import Overlay
 
     overlay = Overlay(str(path), device=device)
-    title = _BOARD_FILE.read_text("ascii").strip("\0\n") if _BOARD_FILE.is_file() else "unknown"
+    for ip in overlay.ip_dict.values():
+        # The driver polls; pynq would want an event loop and /dev/uio for its interrupts.
+        ip["interrupts"] = {}
     return Board(
         overlay,
         kind="hardware",
-        title=title,
-        part="unknown",
-        clock_mhz=_clock_mhz(),
+        title=boards[name]["title"] if name else machine_name() or "unknown",
+        part=boards[name]["part"] if name else "unknown",
+        clock_mhz=set_clock(overlay),
         timeout=timeout,
         frame_bytes=frame_bytes,
     )
+
+
+def _fetched(board: str | None) -> Path:
+    """The cache's bitstream of this board; `BoardError` if there is none."""
+    advice = "open_board(bitfile=...) takes one from anywhere"
+    if board is None:
+        raise BoardError(f"a real board needs an overlay, and this one is not known: {advice}")
+    path = cached_bitfile(board)
+    if not path.is_file():
+        raise BoardError(
+            f"a real board needs an overlay, and there is no {path}: run "
+            f"actdma fetch --board {board} --from URL-or-folder as this user; {advice}"
+        )
+    return path
+
+
+def set_clock(overlay: Any) -> float:
+    """Give the PL clock the rate that the overlay's timing was met at; returns it in MHz.
+
+    pynq sets the dividers found in the .hwh. Vivado chose those for the PLL of its own settings,
+    but the PLL that runs is the one the image's boot loader has set.
+    """
+    from pynq import Clocks
+
+    built = _built_mhz(overlay)
+    if built and abs(_clock_mhz() - built) > 1e-3 * built:
+        Clocks.fclk0_mhz = built
+        if _clock_mhz() > 1.001 * built:
+            raise BoardError(
+                f"the PL clock runs at {_clock_mhz():.3f} MHz, and this overlay's timing is met up "
+                f"to {built:.3f} MHz"
+            )
+    return _clock_mhz()
+
+
+def _built_mhz(overlay: Any) -> float | None:
+    """The rate of PL clock 0 in the .hwh, None if it has none."""
+    names = {board["clock_parameters"]["mhz"].format(0) for board in load_boards().values()}
+    for ip in overlay.ip_dict.values():
+        for name in names & set(ip.get("parameters", {})):
+            return float(ip["parameters"][name])
+    return None
 
 
 def _clock_mhz() -> float:

@@ -1,16 +1,21 @@
 """Writes the hardware handoff (.hwh) that pynq reads beside a bitstream, from the block design.
 
-Only what pynq's parser reads is written: modules with their parameters, bus interfaces with their
-port maps, and the processor's memory map. Ports carry no wires: pynq follows none of this design's.
+What pynq's parser reads is written: modules with their parameters, ports with the nets between
+them, bus interfaces with their port maps, and the processor's memory map. Of the signals of a bus
+only the handshake's first is written: it shows which interfaces are connected.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from .design import Design
+from ..overlay.design import Design
 
 _VLNV = {"aximm": "xilinx.com:interface:aximm:1.0", "axis": "xilinx.com:interface:axis:1.0"}
+_SIGNAL = {"aximm": "ARVALID", "axis": "TVALID"}
+_ENDS = {"aximm": ("MASTER", "SLAVE"), "axis": ("INITIATOR", "TARGET")}
+_SIGIS = {"clock": "clk", "reset": "rst", "interrupt": "INTERRUPT"}
 
 
 def write_hwh(design: Design) -> str:
@@ -34,13 +39,12 @@ def write_hwh(design: Design) -> str:
 
 def _module(parent: ET.Element, design: Design, name: str) -> None:
     cell = design.cells[name]
-    modtype = cell["vlnv"].split(":")[2]
     module = ET.SubElement(
         parent,
         "MODULE",
         FULLNAME=f"/{name}",
         INSTANCE=name,
-        MODTYPE=modtype,
+        MODTYPE=cell["vlnv"].split(":")[2],
         VLNV=cell["vlnv"],
         IPTYPE="PERIPHERAL",
     )
@@ -50,31 +54,61 @@ def _module(parent: ET.Element, design: Design, name: str) -> None:
     for key, value in values.items():
         ET.SubElement(parameters, "PARAMETER", NAME=key, VALUE=str(value))
     ports = ET.SubElement(module, "PORTS")
+    for net, pins, kind in _nets(design):
+        _ports(ports, name, net, pins, kind)
     interfaces = ET.SubElement(module, "BUSINTERFACES")
     for kind, pairs in design.interfaces.items():
         for pair in pairs:
-            for end, driver in zip(pair, (True, False), strict=True):
-                owner, _, interface = end.partition("/")
-                if owner == name:
-                    _interface(ports, interfaces, kind, interface, driver)
+            for end, role in zip(pair, _ENDS[kind], strict=True):
+                if end.startswith(f"{name}/"):
+                    _interface(interfaces, kind, end.partition("/")[2], _bus(pair), role)
     if processor:
         _memory_map(ET.SubElement(module, "MEMORYMAP"), design)
 
 
-def _interface(
-    ports: ET.Element, interfaces: ET.Element, kind: str, name: str, driver: bool
-) -> None:
-    """A bus interface with a single signal: the parser wants a port map, and follows none of
-    ours."""
-    ends = {"aximm": ("MASTER", "SLAVE"), "axis": ("INITIATOR", "TARGET")}[kind]
-    logical = {"aximm": "ARVALID", "axis": "TVALID"}[kind]
-    physical = f"{name}_{logical.lower()}"
-    ET.SubElement(ports, "PORT", DIR="O" if driver else "I", NAME=physical, SIGIS="undef")
-    bus = ET.SubElement(
-        interfaces, "BUSINTERFACE", NAME=name, TYPE=ends[0 if driver else 1], VLNV=_VLNV[kind]
+def _nets(design: Design) -> Iterator[tuple[str, list[str], str]]:
+    """Name, pins (the driver first) and kind of every net, the buses' one signal among them."""
+    for net, pins in design.nets.items():
+        yield net, pins, _SIGIS[net.rpartition("_")[2]]
+    for kind, pairs in design.interfaces.items():
+        for pair in pairs:
+            pins = [f"{cell}/{_signal(kind, name)}" for cell, name in map(_split, pair)]
+            yield f"{_bus(pair)}_{_SIGNAL[kind]}", pins, "undef"
+
+
+def _ports(parent: ET.Element, cell: str, net: str, pins: list[str], kind: str) -> None:
+    """The cell's ports on a net: its driver is connected to all others, they to the driver."""
+    for number, pin in enumerate(pins):
+        owner, name = _split(pin)
+        if owner != cell:
+            continue
+        direction = "I" if number else "O"
+        port = ET.SubElement(parent, "PORT", DIR=direction, NAME=name, SIGIS=kind, SIGNAME=net)
+        connections = ET.SubElement(port, "CONNECTIONS")
+        for other in pins[:1] if number else pins[1:]:
+            instance, other_name = _split(other)
+            ET.SubElement(connections, "CONNECTION", INSTANCE=instance, PORT=other_name)
+
+
+def _interface(parent: ET.Element, kind: str, name: str, bus: str, role: str) -> None:
+    element = ET.SubElement(
+        parent, "BUSINTERFACE", BUSNAME=bus, NAME=name, TYPE=role, VLNV=_VLNV[kind]
     )
-    maps = ET.SubElement(bus, "PORTMAPS")
-    ET.SubElement(maps, "PORTMAP", LOGICAL=logical, PHYSICAL=physical)
+    maps = ET.SubElement(element, "PORTMAPS")
+    ET.SubElement(maps, "PORTMAP", LOGICAL=_SIGNAL[kind], PHYSICAL=_signal(kind, name))
+
+
+def _split(pin: str) -> tuple[str, str]:
+    cell, _, name = pin.partition("/")
+    return cell, name
+
+
+def _bus(pair: list[str]) -> str:
+    return pair[0].replace("/", "_")
+
+
+def _signal(kind: str, interface: str) -> str:
+    return f"{interface}_{_SIGNAL[kind].lower()}"
 
 
 def _memory_map(parent: ET.Element, design: Design) -> None:
@@ -100,10 +134,13 @@ def _clocks(design: Design) -> dict[str, str]:
     values = {}
     for number in range(4):
         mhz = board["clock_mhz"] if number == 0 else 100
-        register = f"PSU__CRL_APB__PL{number}_REF_CTRL__"
-        values[f"PSU__FPGA_PL{number}_ENABLE"] = str(int(number == 0))
-        values[register + "DIVISOR0"] = str(round(source / mhz))
-        values[register + "DIVISOR1"] = "1"
-        values[register + "SRCSEL"] = "IOPLL"
-        values[register + "ACT_FREQMHZ"] = str(mhz)
+        clock = {
+            "enable": int(number == 0),
+            "divisor0": round(source / mhz),
+            "divisor1": 1,
+            "source": "IOPLL",
+            "mhz": mhz,
+        }
+        names = board["clock_parameters"]
+        values.update({names[key].format(number): str(value) for key, value in clock.items()})
     return values

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from .design import Design, load_design
+from ..overlay.design import Design, load_design
 from .dma import Dma
 from .hwh import write_hwh
 from .kernel import Kernel
@@ -33,7 +33,7 @@ class Emulation:
     def __init__(
         self, design: Design, memory: Pool, kernels: dict[str, Kernel], timed: bool
     ) -> None:
-        from .device import EmulatedDevice, clock_registers
+        from .device import EmulatedDevice, RegisterFile, clock_registers
 
         self.design = design
         self.memory = memory
@@ -44,6 +44,8 @@ class Emulation:
         self.device = EmulatedDevice(f"emulated{next(_numbers)}", memory)
         for name, dma in self.dmas.items():
             self.device.map(*design.window(name), dma)
+        for name in set(design.addresses) - set(self.dmas):
+            self.device.map(*design.window(name), RegisterFile({}))
         for base, registers in clock_registers(design).items():
             self.device.map(base, 0x1000, registers)
         folder = tempfile.mkdtemp(prefix="actdma-")
@@ -145,7 +147,7 @@ def install(
     board = design.board
     memory = Pool(board["memory_base"], memory_bytes or board["memory_bytes"], cache)
     makers = dict(kernels or {})
-    engines = {name: makers.get(name) or _engine(name, lanes, timed) for name in design.addresses}
+    engines = {name: makers.get(name) or _engine(name, lanes, timed) for name in design.dmas}
     emulation = Emulation(design, memory, {name: make() for name, make in engines.items()}, timed)
     if activate:
         emulation.activate()

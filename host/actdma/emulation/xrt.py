@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from .design import load_platforms
+from ..overlay.design import load_platforms
 
 
 class ErtCmdState(enum.IntEnum):

@@ -15,7 +15,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-GATE = ":util_vector_logic:"
+GATE, DMA = ":util_vector_logic:", ":axi_dma:"
 
 
 @dataclasses.dataclass
@@ -25,7 +25,8 @@ class Design:
     ``board`` is the board's table with its family's values; ``cells`` maps names to VLNV and
     parameters; ``interfaces`` maps "aximm" and "axis" to (driver, driven) pairs of
     "cell/interface"; ``nets`` maps names to pins, the driver first; ``addresses`` maps cells to
-    their register windows.
+    their register windows; ``memory`` maps a master's address space ("cell/space") to a pattern of
+    the processor's windows that it reaches.
     """
 
     name: str
@@ -34,6 +35,12 @@ class Design:
     interfaces: dict[str, list[list[str]]]
     nets: dict[str, list[str]]
     addresses: dict[str, dict[str, Any]]
+    memory: dict[str, str]
+
+    @property
+    def dmas(self) -> list[str]:
+        """The DMAs, by name."""
+        return [name for name, cell in self.cells.items() if DMA in cell["vlnv"]]
 
     def driver_of(self, pin: str) -> str | None:
         """The pin that drives ``pin``, or None if it hangs in the air."""
@@ -61,7 +68,7 @@ class Design:
 
 
 def load_boards() -> dict[str, dict[str, Any]]:
-    """Every board of ``boards.toml``, with its family's values filled in."""
+    """Every board of ``boards.toml``, with its family's values and its name filled in."""
     data = tomllib.loads(_read("boards.toml"))
     families = data["families"]
     return {
@@ -100,10 +107,13 @@ def _names(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fill(node: Any, names: dict[str, Any]) -> Any:
+    """``node`` with every ``$name`` replaced; a string that is one name gives what that is."""
     if isinstance(node, dict):
         return {key: _fill(value, names) for key, value in node.items()}
     if isinstance(node, list):
         return [_fill(value, names) for value in node]
+    if isinstance(node, str) and node[1:] in names and node[0] == "$":
+        return _fill(names[node[1:]], names)
     if isinstance(node, str):
         return Template(node).substitute(names)
     return node

@@ -1,0 +1,1 @@
+"""The notebooks, where pynq finds them (entry point ``pynq.notebooks``)."""
