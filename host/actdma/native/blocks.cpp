@@ -99,7 +99,8 @@ uint8_t* encode_raw(const uint8_t* raw, size_t bytes, uint8_t* out) {
   return out + 4 + bytes;
 }
 
-// Whether the bits set in a mask plane for `elements` elements, none beyond them, are `count`.
+// Sets `count` to the bits set in the mask plane of `elements` elements; false if one is set beyond
+// them.
 bool count_elements(const Kernels& kernels, const uint8_t* mask, uint32_t elements,
                     uint32_t& count) {
   const uint32_t words = (elements + 31) / 32, unused = 32 * words - elements;
@@ -129,8 +130,9 @@ bool decode_rle(const Kernels& kernels, const uint8_t* planes, const Layout& lay
 bool decode_records(const Kernels& kernels, const uint8_t* planes, const Layout& layout,
                     uint8_t* out, size_t bytes, const Coding& coding) {
   const bool dense = layout.mask_words == 0;
-  auto count = static_cast<uint32_t>(bytes >> coding.element_log2);
-  if (!dense && !count_elements(kernels, planes, count, count)) return false;
+  const auto elements = static_cast<uint32_t>(bytes >> coding.element_log2);
+  uint32_t count = elements;
+  if (!dense && !count_elements(kernels, planes, elements, count)) return false;
   if (layout.groups != groups_of(count, coding.element_log2)) return false;
   const uint8_t* const headers = planes + 4 * layout.mask_words;
   Group groups[kMostGroups];
@@ -138,12 +140,12 @@ bool decode_records(const Kernels& kernels, const uint8_t* planes, const Layout&
   if (!read_headers(coding, headers, layout.groups, groups, words)) return false;
   if (words != layout.data_words) return false;
   alignas(64) uint8_t room[kElementsRoom];
-  uint8_t* const elements = dense && bytes % kGroupBytes == 0 ? out : room;
+  uint8_t* const unpacked = dense && bytes % kGroupBytes == 0 ? out : room;
   record_kernels(kernels, coding)
-      .unpack(headers + 4 * layout.header_words, groups, layout.groups, elements);
+      .unpack(headers + 4 * layout.header_words, groups, layout.groups, unpacked);
   if (!dense) {
     kernels.expand[coding.element_log2](planes, room, bytes / kChunkBytes, out);
-  } else if (elements != out) {
+  } else if (unpacked != out) {
     std::memcpy(out, room, bytes);
   }
   return true;

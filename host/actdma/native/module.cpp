@@ -31,15 +31,12 @@ Stream plain_stream(uint32_t codec, uint32_t element_bytes, uint32_t parameter) 
   uint32_t words[kHeaderWords] = {kMagic,
                                   kVersion | kTransfer << 8 | codec << 16 | element_bytes << 24};
   words[kDescParameters] = parameter;
-  if (codec > 0xFF || check_descriptor(words, true, kCodecs) == kBadCodec) {
-    throw py::value_error("unknown codec");
-  }
-  if (element_bytes > 0xFF || check_descriptor(words, true, kCodecs) == kBadElement) {
+  const Status status = check_descriptor(words, true, kCodecs);
+  if (codec > 0xFF || status == kBadCodec) throw py::value_error("unknown codec");
+  if (element_bytes > 0xFF || status == kBadElement) {
     throw py::value_error("element_bytes is not 1, 2, 4 or 8, or none that the codec takes");
   }
-  if (check_descriptor(words, true, kCodecs) != kGood) {
-    throw py::value_error("the parameter is none of the codec's");
-  }
+  if (status != kGood) throw py::value_error("the parameter is none of the codec's");
   return {{codec, element_log2(element_bytes), parameter}, false};
 }
 
