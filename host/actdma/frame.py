@@ -10,7 +10,8 @@ import dataclasses
 import enum
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 import crc32c as _crc32c
 import numpy as np
@@ -43,6 +44,10 @@ class Codec(enum.IntEnum):
     ZVC = 1
     ZVE = 2
     INTS = 3
+    BSR = 6
+
+
+LOSSLESS = frozenset({Codec.RAW, Codec.ZVC, Codec.ZVE, Codec.INTS})
 
 
 class Mode(enum.IntEnum):
@@ -68,6 +73,7 @@ ELEMENTS = {
     Codec.ZVC: (1, 2, 4, 8),
     Codec.ZVE: (2, 4),
     Codec.INTS: (1, 2, 4, 8),
+    Codec.BSR: (2, 4),
 }
 
 
@@ -261,26 +267,114 @@ class Descriptor:
         if operation not in (Operation.IDENTIFY, Operation.TRANSFER):
             raise FrameError(Status.OPERATION, f"found {operation}")
         if operation == Operation.TRANSFER:
-            if codec not in ALLOWED_MODES:
+            if codec not in ELEMENTS:
                 raise FrameError(Status.CODEC, f"found {codec}")
             if element not in ELEMENTS[codec]:
                 raise FrameError(Status.ELEMENT, f"found {element}")
-        allowed = _allowed_first(codec, element) if operation == Operation.TRANSFER else {0}
         if reserved or flags & ~1 or reserved_word:
             raise FrameError(Status.RESERVED)
-        if parameters[0] not in allowed or any(parameters[1:]):
+        if operation == Operation.IDENTIFY:
+            codec, element = Codec.RAW, 1
+        if not _allowed_parameters(codec, element, parameters):
             raise FrameError(Status.RESERVED, f"parameters {parameters}")
-        if raw > MAX_RAW_BYTES:
+        whole = BsrShape.of(parameters).block_bytes if codec == Codec.BSR else 1
+        if raw > MAX_RAW_BYTES or raw % whole:
             raise FrameError(Status.RAW_BYTES, f"found {raw}")
         last = bool(flags & 1)
         return cls(codec, element, raw, sequence, last, dtype, operation, tuple(parameters))
 
 
-def _allowed_first(codec: int, element_bytes: int) -> set[int]:
-    """What parameter 0 may be: exponent bits of zve, whether ints are signed; else 0."""
+def _allowed_parameters(codec: int, element_bytes: int, parameters: list[int]) -> bool:
+    """Whether a codec takes these parameters: one word says all but for bsr."""
+    if codec == Codec.BSR:
+        return BsrShape.of(parameters).allowed(element_bytes) and not any(parameters[3:])
+    first = {0}  # exponent bits of zve, whether ints are signed
     if codec == Codec.ZVE:
-        return {5, 8} if element_bytes == 2 else {8}
-    return {0, 1} if codec == Codec.INTS else {0}
+        first = {5, 8} if element_bytes == 2 else {8}
+    elif codec == Codec.INTS:
+        first = {0, 1}
+    return parameters[0] in first and not any(parameters[1:])
+
+
+class Norm(enum.IntEnum):
+    """How bsr measures a block."""
+
+    L1 = 0
+    L2 = 1
+    MAX = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class BsrShape:
+    """The parameters of a bsr frame (docs/format.md, bsr).
+
+    ``block``: rows and columns of a block; ``kind``: 0 float32, 1 bfloat16, 2 float16; ``columns``:
+    blocks in a block row; ``threshold``: float32 bits, for L2 of the square; ``unused``: bits that
+    must be 0.
+    """
+
+    block: int
+    norm: int
+    kind: int
+    columns: int
+    threshold: int
+    unused: int = 0
+
+    BLOCKS: ClassVar = (4, 8, 16, 32)
+    KINDS: ClassVar = (DType.float32, DType.bfloat16, DType.float16)
+    HISTOGRAM_BINS: ClassVar = 64
+    HISTOGRAM_BYTES: ClassVar = 4 * HISTOGRAM_BINS
+    HISTOGRAM_BASE: ClassVar = 95  # exponent field of the first bin
+    GROUP_WORDS: ClassVar = 1024  # of a group's blocks, at most
+
+    @classmethod
+    def of(cls, parameters: Sequence[int]) -> BsrShape:
+        """The shape that a descriptor's words say, allowed or not."""
+        first, columns, threshold = parameters[:3]
+        return cls(
+            first & 0xFF, first >> 8 & 0xFF, first >> 16 & 0xFF, columns, threshold, first >> 24
+        )
+
+    @property
+    def parameters(self) -> tuple[int, int, int]:
+        """The descriptor's words."""
+        return (self.block | self.norm << 8 | self.kind << 16, self.columns, self.threshold)
+
+    def allowed(self, element_bytes: int) -> bool:
+        """Whether a frame of elements of this size may have this shape."""
+        return (
+            self.block in self.BLOCKS
+            and self.norm in Norm.__members__.values()
+            and self.kind < len(self.KINDS)
+            and self.KINDS[self.kind].itemsize == element_bytes
+            and self.columns > 0
+            and self.threshold <= 0x7F800000
+            and not self.unused
+        )
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block."""
+        return self.block**2 * self.KINDS[self.kind].itemsize
+
+    @property
+    def group(self) -> int:
+        """Blocks that a word of bits stands before."""
+        return min(32, 4 * self.GROUP_WORDS // self.block_bytes)
+
+    def groups(self, raw_bytes: int) -> Iterator[int]:
+        """How many blocks each group of a frame has."""
+        left = raw_bytes // self.block_bytes
+        while left:
+            row = min(left, self.columns)
+            left -= row
+            yield from (min(self.group, row - i) for i in range(0, row, self.group))
+
+    def frame_bound(self, raw_bytes: int) -> int:
+        """Largest frame that ``raw_bytes`` of data can make: every block kept."""
+        rows, rest = divmod(raw_bytes // self.block_bytes, self.columns)
+        groups = rows * -(-self.columns // self.group) + -(-rest // self.group)
+        return 2 * HEADER_BYTES + padded(raw_bytes + 4 * groups) + self.HISTOGRAM_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -438,12 +532,18 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
 def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
     """Bytes of the first frame in ``packet``, found by walking its blocks."""
     words = packet[HEADER_BYTES : len(packet) // 4 * 4].view("<u4")
-    position = 0
-    for _ in range(blocks(descriptor.raw_bytes)):
+    steps: Iterable[int] = range(blocks(descriptor.raw_bytes))
+    extension, position = 0, 0
+    if descriptor.codec == Codec.BSR:
+        shape = BsrShape.of(descriptor.parameters)
+        steps, extension = shape.groups(descriptor.raw_bytes), shape.HISTOGRAM_BYTES
+    for _ in steps:
         if position >= len(words):
             raise FrameError(Status.LENGTH, "blocks are missing")
-        position += 1 + int(words[position] >> 16)
-    length = HEADER_BYTES + padded(4 * position) + HEADER_BYTES
+        first = int(words[position])
+        kept = first.bit_count() * (shape.block_bytes // 4) if extension else first >> 16
+        position += 1 + kept
+    length = HEADER_BYTES + padded(4 * position) + extension + HEADER_BYTES
     if length > len(packet):
         raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
     trailer = Trailer.unpack(packet[:length])

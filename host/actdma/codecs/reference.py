@@ -8,6 +8,8 @@ from ..frame import (
     ALLOWED_MODES,
     BLOCK_BYTES,
     HEADER_BYTES,
+    LOSSLESS,
+    BsrShape,
     Codec,
     Descriptor,
     FrameError,
@@ -19,7 +21,7 @@ from ..frame import (
     crc,
     padded,
 )
-from . import records, zvc
+from . import bsr, records, zvc
 from .ints import Ints
 from .zve import Zve
 
@@ -108,21 +110,15 @@ def _lengths(w0: int, block_bytes: int, descriptor: Descriptor) -> tuple[int, in
 
 def encode_frame(raw: np.ndarray, descriptor: Descriptor) -> np.ndarray:
     """The frame that holds ``raw`` (uint8, 1-D, ``descriptor.raw_bytes`` long)."""
-    data = np.zeros(padded(raw.size), np.uint8)
-    data[: raw.size] = raw
-    words = [
-        encode_block(data[i : i + BLOCK_BYTES], descriptor)
-        for i in range(0, data.size, BLOCK_BYTES)
-    ]
-    payload = b"".join(w.tobytes() for w in words)
+    payload, extension, raw_crc = _encode_payload(raw, descriptor)
     head = descriptor.pack()
-    body = head + payload + bytes(padded(len(payload)) - len(payload))
+    body = head + payload + bytes(padded(len(payload)) - len(payload)) + extension
     trailer = Trailer(
         sequence=descriptor.sequence,
         descriptor_crc=int.from_bytes(head[-4:], "little"),
         raw_bytes=descriptor.raw_bytes,
         payload_bytes=len(payload),
-        raw_crc=crc(data),
+        raw_crc=raw_crc,
     )
     return np.frombuffer(body + trailer.pack(crc(body)), np.uint8)
 
@@ -134,8 +130,9 @@ def decode_frame(packet: np.ndarray) -> tuple[Descriptor, np.ndarray]:
         raise FrameError(Status.OPERATION, "an identify request holds no data")
     if packet.size % 64 or packet.size < 2 * HEADER_BYTES:
         raise FrameError(Status.LENGTH, f"{packet.size} bytes")
-    data, walked = _decode_payload(packet[HEADER_BYTES:-HEADER_BYTES].view("<u4"), descriptor)
-    if padded(walked) != packet.size - 2 * HEADER_BYTES:
+    words = packet[HEADER_BYTES:-HEADER_BYTES].view("<u4")
+    data, walked, extension = _decode_payload(words, descriptor)
+    if padded(walked) + extension != packet.size - 2 * HEADER_BYTES:
         raise FrameError(Status.LENGTH, "data follows the last block")
     trailer = Trailer.unpack(packet)
     announced = (
@@ -156,13 +153,28 @@ def decode_frame(packet: np.ndarray) -> tuple[Descriptor, np.ndarray]:
         raise FrameError(Status.TRAILER)
     if trailer.frame_crc != crc(packet[:-4]):
         raise FrameError(Status.FRAME_CRC)
-    if trailer.raw_crc != crc(data):
+    if trailer.raw_crc != (crc(data) if descriptor.codec in LOSSLESS else 0):
         raise FrameError(Status.RAW_CRC)
     return descriptor, data[: descriptor.raw_bytes]
 
 
-def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int]:
-    """Padded raw data of all blocks, and the bytes they took."""
+def _encode_payload(raw: np.ndarray, descriptor: Descriptor) -> tuple[bytes, bytes, int]:
+    """Payload, extension, and the raw CRC of a frame."""
+    if descriptor.codec == Codec.BSR:
+        return *bsr.encode(raw, descriptor), 0
+    data = np.zeros(padded(raw.size), np.uint8)
+    data[: raw.size] = raw
+    words = [
+        encode_block(data[i : i + BLOCK_BYTES], descriptor)
+        for i in range(0, data.size, BLOCK_BYTES)
+    ]
+    return b"".join(w.tobytes() for w in words), b"", crc(data)
+
+
+def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int, int]:
+    """Padded raw data of all blocks, the bytes they took, and those of the extension."""
+    if descriptor.codec == Codec.BSR:
+        return *bsr.decode(words, descriptor), BsrShape.HISTOGRAM_BYTES
     total = padded(descriptor.raw_bytes)
     parts, position = [np.empty(0, np.uint8)], 0
     for number in range(blocks(total)):
@@ -170,4 +182,4 @@ def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarr
         block, taken = decode_block(words[position:], size, descriptor)
         parts.append(block)
         position += taken
-    return np.concatenate(parts), 4 * position
+    return np.concatenate(parts), 4 * position, 0
