@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from .codecs import reference
+from .codecs import parameters, reference
 from .frame import (
     BLOCK_BYTES,
     FRAME_BYTES,
@@ -48,11 +48,13 @@ def descriptors(
     """How a tensor is cut: one descriptor per frame, at least one."""
     if frame_bytes <= 0 or frame_bytes % BLOCK_BYTES:
         raise ValueError(f"frame_bytes is {frame_bytes}, allowed are multiples of {BLOCK_BYTES}")
+    words = parameters(codec, dtype)
     starts = range(0, raw_bytes, frame_bytes) or range(1)
     for number, start in enumerate(starts):
         yield Descriptor(
             codec=codec,
             element_bytes=dtype.element_bytes,
+            parameters=words,
             raw_bytes=min(frame_bytes, raw_bytes - start),
             sequence=number,
             last=number == len(starts) - 1,

@@ -19,6 +19,7 @@ MAGIC = 0x414D4441
 TRAILER_MAGIC = 0x544D4441
 VERSION = 1
 HEADER_BYTES = 64
+PARAMETERS = 8  # words of the descriptor that belong to the codec
 ALIGN = 64
 BLOCK_BYTES = 8192
 MAX_RAW_BYTES = 1 << 30
@@ -40,6 +41,8 @@ class Codec(enum.IntEnum):
 
     RAW = 0
     ZVC = 1
+    ZVE = 2
+    INTS = 3
 
 
 class Mode(enum.IntEnum):
@@ -48,11 +51,23 @@ class Mode(enum.IntEnum):
     RAW = 0
     ZERO = 1
     ZVC = 2
+    ZVE = 3
+    INTS = 4
 
 
 ALLOWED_MODES = {
     Codec.RAW: frozenset({Mode.RAW}),
     Codec.ZVC: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC}),
+    Codec.ZVE: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC, Mode.ZVE}),
+    Codec.INTS: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC, Mode.INTS}),
+}
+
+# Element bytes that a codec takes.
+ELEMENTS = {
+    Codec.RAW: (1, 2, 4, 8),
+    Codec.ZVC: (1, 2, 4, 8),
+    Codec.ZVE: (2, 4),
+    Codec.INTS: (1, 2, 4, 8),
 }
 
 
@@ -88,10 +103,10 @@ _REASONS = {
     Status.VERSION: f"its format version is not {VERSION}",
     Status.OPERATION: "its operation is unknown",
     Status.CODEC: "its codec is unknown or not built in",
-    Status.ELEMENT: "its element size is not 1, 2, 4 or 8 bytes",
-    Status.RESERVED: "a reserved field is not zero",
+    Status.ELEMENT: "its element size is not 1, 2, 4 or 8 bytes, or none that its codec takes",
+    Status.RESERVED: "a reserved field is not zero, or a parameter of its codec is not allowed",
     Status.RAW_BYTES: f"its raw length is above {MAX_RAW_BYTES} or not the expected one",
-    Status.BLOCK: "a block's mode or length is impossible, or its mask and data disagree",
+    Status.BLOCK: "a block's mode or length is impossible, or its planes disagree",
     Status.LENGTH: "it is cut off, or longer than it announces",
     Status.TRAILER: "its trailer does not belong to its descriptor, or reports an error",
     Status.FRAME_CRC: "its bytes were altered (frame CRC does not match)",
@@ -184,6 +199,11 @@ class Descriptor:
     last: bool = True
     dtype: int = DType.uint8
     operation: int = Operation.TRANSFER
+    parameters: tuple[int, ...] = ()  # of the codec, eight words; those left out are 0
+
+    def __post_init__(self) -> None:
+        missing = PARAMETERS - len(self.parameters)
+        object.__setattr__(self, "parameters", (*self.parameters, *(0,) * missing))
 
     @classmethod
     def identify(cls, sequence: int = 0) -> Descriptor:
@@ -205,7 +225,7 @@ class Descriptor:
             self.dtype,
             0,
             self.raw_bytes,
-            *(0,) * 8,
+            *self.parameters,
             0,
             0,
         )[:-4]
@@ -228,11 +248,13 @@ class Descriptor:
             dtype,
             reserved,
             raw,
-            *rest,
+            *parameters,
+            reserved_word,
+            own_crc,
         ) = _DESCRIPTOR.unpack(head)
         if magic != MAGIC:
             raise FrameError(Status.MAGIC, f"found 0x{magic:08x}")
-        if rest[-1] != crc(head[:-4]):
+        if own_crc != crc(head[:-4]):
             raise FrameError(Status.DESCRIPTOR_CRC)
         if version != VERSION:
             raise FrameError(Status.VERSION, f"found {version}")
@@ -241,13 +263,24 @@ class Descriptor:
         if operation == Operation.TRANSFER:
             if codec not in ALLOWED_MODES:
                 raise FrameError(Status.CODEC, f"found {codec}")
-            if element not in (1, 2, 4, 8):
+            if element not in ELEMENTS[codec]:
                 raise FrameError(Status.ELEMENT, f"found {element}")
-        if reserved or flags & ~1 or any(rest[:-1]):
+        allowed = _allowed_first(codec, element) if operation == Operation.TRANSFER else {0}
+        if reserved or flags & ~1 or reserved_word:
             raise FrameError(Status.RESERVED)
+        if parameters[0] not in allowed or any(parameters[1:]):
+            raise FrameError(Status.RESERVED, f"parameters {parameters}")
         if raw > MAX_RAW_BYTES:
             raise FrameError(Status.RAW_BYTES, f"found {raw}")
-        return cls(codec, element, raw, sequence, bool(flags & 1), dtype, operation)
+        last = bool(flags & 1)
+        return cls(codec, element, raw, sequence, last, dtype, operation, tuple(parameters))
+
+
+def _allowed_first(codec: int, element_bytes: int) -> set[int]:
+    """What parameter 0 may be: exponent bits of zve, whether ints are signed; else 0."""
+    if codec == Codec.ZVE:
+        return {5, 8} if element_bytes == 2 else {8}
+    return {0, 1} if codec == Codec.INTS else {0}
 
 
 @dataclasses.dataclass(frozen=True)

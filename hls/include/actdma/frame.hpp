@@ -16,8 +16,8 @@ constexpr int kAlignWords = 16;
 constexpr uint32_t kMaxRawBytes = 1u << 30;
 
 enum Operation : uint32_t { kIdentify = 0, kTransfer = 1 };
-enum Codec : uint32_t { kCodecRaw = 0, kCodecZvc = 1 };
-enum Mode : uint32_t { kModeRaw = 0, kModeZero = 1, kModeZvc = 2 };
+enum Codec : uint32_t { kCodecRaw = 0, kCodecZvc = 1, kCodecZve = 2, kCodecInts = 3 };
+enum Mode : uint32_t { kModeRaw = 0, kModeZero = 1, kModeZvc = 2, kModeZve = 3, kModeInts = 4 };
 enum EngineKind : uint32_t { kCompressor = 1, kDecompressor = 2 };
 
 enum Status : uint32_t {
@@ -37,7 +37,7 @@ enum Status : uint32_t {
   kBadRawCrc = 13,
 };
 
-// Words of the descriptor.
+// Words of the descriptor. Parameter 0: exponent bits of zve, whether elements of ints are signed.
 enum DescriptorWord : int {
   kDescMagic = 0,
   kDescKind = 1,  // version, operation, codec, element bytes: 8 bits each
@@ -94,16 +94,55 @@ constexpr uint32_t mask_words(uint32_t block_words, uint32_t element_log2) {
   return ((block_words << (2 - element_log2)) + 31) / 32;
 }
 
-// First word of a block.
-constexpr uint32_t block_word(Mode mode, uint32_t length) { return mode | length << 16; }
+// First word of a block. `groups` and `dense` are those of a mode with records, else 0.
+constexpr uint32_t block_word(Mode mode, uint32_t length, uint32_t groups = 0, bool dense = false) {
+  return mode | (groups ? groups - 1 : 0) << 4 | uint32_t(dense) << 12 | length << 16;
+}
 
-// Whether `mode` may occur in a frame of `codec`, and the words that may follow W0 then.
-constexpr bool block_length_ok(uint32_t codec, uint32_t w0, uint32_t block_words,
-                               uint32_t mask_words) {
-  return w0 == block_word(kModeRaw, block_words) ||
-         (codec == kCodecZvc &&
-          (w0 == block_word(kModeZero, 0) ||
-           ((w0 & 0xFFFF) == kModeZvc && (w0 >> 16) > mask_words && (w0 >> 16) < block_words)));
+// log2 of the elements in a group: 32 of them, 64 where they have 1 byte.
+constexpr uint32_t group_log2(uint32_t element_log2) { return element_log2 == 0 ? 6 : 5; }
+
+// Groups that `elements` make.
+constexpr uint32_t groups_of(uint32_t elements, uint32_t element_log2) {
+  return (elements + (1u << group_log2(element_log2)) - 1) >> group_log2(element_log2);
+}
+
+// Words of the header plane: 12 bits per group.
+constexpr uint32_t header_words(uint32_t groups) { return (groups * 12 + 31) / 32; }
+
+// The mode with records that a codec allows; raw where it has none.
+constexpr Mode record_mode(uint32_t codec) {
+  return codec == kCodecZve ? kModeZve : codec == kCodecInts ? kModeInts : kModeRaw;
+}
+
+// How a block is laid out, from its first word.
+struct Layout {
+  bool good;  // mode allowed, length possible
+  Mode mode;
+  uint32_t mask_words;
+  uint32_t header_words;
+  uint32_t data_words;  // raw copy, data plane or record plane
+  uint32_t groups;
+};
+
+constexpr Layout block_layout(uint32_t codec, uint32_t element_log2, uint32_t w0,
+                              uint32_t block_words) {
+#pragma HLS INLINE
+  const uint32_t mode = w0 & 0xF, length = w0 >> 16, extra = w0 & 0xFFF0;
+  const uint32_t groups = (w0 >> 4 & 0xFF) + 1;
+  const bool dense = w0 >> 12 & 1;
+  const uint32_t m = mask_words(block_words, element_log2);
+  const uint32_t most = groups_of(block_words << (2 - element_log2), element_log2);
+  if (mode == kModeRaw) return {!extra && length == block_words, kModeRaw, 0, 0, length, 0};
+  if (codec == kCodecRaw) return {false, kModeRaw, 0, 0, 0, 0};
+  if (mode == kModeZero) return {!extra && length == 0, kModeZero, 0, 0, 0, 0};
+  if (mode == kModeZvc)
+    return {!extra && length > m && length < block_words, kModeZvc, m, 0, length - m, 0};
+  if (mode != record_mode(codec)) return {false, kModeRaw, 0, 0, 0, 0};
+  const uint32_t mask = dense ? 0 : m, headers = header_words(groups);
+  const bool good = (w0 >> 13 & 7) == 0 && (dense ? groups == most : groups <= most) &&
+                    length >= mask + headers && length < block_words;
+  return {good, Mode(mode), mask, headers, length - mask - headers, groups};
 }
 
 // What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status.
@@ -112,13 +151,17 @@ inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, ui
 #pragma HLS INLINE
   const uint32_t version = d[kDescKind] & 0xFF;
   const uint32_t operation = d[kDescKind] >> 8 & 0xFF;
-  const uint32_t codec = d[kDescKind] >> 16 & 0xFF;
+  const uint32_t codec = operation == kTransfer ? d[kDescKind] >> 16 & 0xFF : uint32_t(kCodecRaw);
   const uint32_t element = d[kDescKind] >> 24;
+  const uint32_t first = d[kDescParameters];
   uint32_t reserved = (d[kDescFlags] & ~(0xFF00u | kLastFrameFlag)) | d[kDescReserved];
-  for (int i = 0; i < 8; i++) {
+  for (int i = 1; i < 8; i++) {
 #pragma HLS UNROLL
     reserved |= d[kDescParameters + i];
   }
+  const bool first_ok = codec == kCodecZve    ? first == 8 || (first == 5 && element == 2)
+                        : codec == kCodecInts ? first <= 1
+                                              : first == 0;
   if (d[kDescMagic] != kMagic) return kBadMagic;
   if (!crc_good) return kBadDescriptorCrc;
   if (version != kVersion) return kBadVersion;
@@ -126,8 +169,9 @@ inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, ui
   if (operation == kTransfer) {
     if (codec > 31 || !(codecs >> (codec & 31) & 1)) return kBadCodec;
     if (element != 1 && element != 2 && element != 4 && element != 8) return kBadElement;
+    if (codec == kCodecZve && element != 2 && element != 4) return kBadElement;
   }
-  if (reserved) return kBadReserved;
+  if (reserved || !first_ok) return kBadReserved;
   if (d[kDescRawHigh] || d[kDescRawLow] > kMaxRawBytes) return kBadRawBytes;
   return kGood;
 }

@@ -19,50 +19,91 @@ from ..frame import (
     crc,
     padded,
 )
-from . import zvc
+from . import records, zvc
+from .ints import Ints
+from .zve import Zve
+
+RECORD_MODES = {Codec.ZVE: Mode.ZVE, Codec.INTS: Mode.INTS}
 
 
-def encode_block(block: np.ndarray, codec: int, element_bytes: int) -> np.ndarray:
-    """One block (uint8, at most 8192 long, a multiple of 64) as words, W0 first."""
+def split_of(descriptor: Descriptor) -> records.Split | None:
+    """How the frame's codec makes records; None where it makes none."""
+    size = min(descriptor.element_bytes, 4)
+    if descriptor.codec == Codec.ZVE:
+        return Zve(size, descriptor.parameters[0])
+    if descriptor.codec == Codec.INTS:
+        return Ints(size, bool(descriptor.parameters[0]))
+    return None
+
+
+def encode_block(block: np.ndarray, descriptor: Descriptor) -> np.ndarray:
+    """One block (uint8, at most 8192 long, a multiple of 64) as words, W0 first: the shortest of
+    the modes its codec allows, of several the first."""
     words = block.view("<u4")
-    mode, planes = Mode.RAW, words
-    if codec == Codec.ZVC:
-        if not words.any():
-            mode, planes = Mode.ZERO, words[:0]
-        else:
-            packed = zvc.encode(block, element_bytes)
-            if packed.size < words.size:
-                mode, planes = Mode.ZVC, packed
-    return np.concatenate([np.array([mode | planes.size << 16], "<u4"), planes])
+    mode, extra, planes = Mode.RAW, 0, words
+    if descriptor.codec != Codec.RAW and not words.any():
+        mode, planes = Mode.ZERO, words[:0]
+    elif descriptor.codec != Codec.RAW:
+        packed = zvc.encode(block, descriptor.element_bytes)
+        if packed.size < planes.size:
+            mode, planes = Mode.ZVC, packed
+        split = split_of(descriptor)
+        if split:
+            elements = zvc.element_view(block, descriptor.element_bytes)
+            mask = packed[: zvc.mask_words(block.size, descriptor.element_bytes)]
+            groups, packed = records.encode(elements, mask, split)
+            if packed.size < planes.size:
+                mode, extra, planes = RECORD_MODES[descriptor.codec], groups, packed
+    return np.concatenate([np.array([mode | extra | planes.size << 16], "<u4"), planes])
 
 
 def decode_block(
-    words: np.ndarray, block_bytes: int, codec: int, element_bytes: int
+    words: np.ndarray, block_bytes: int, descriptor: Descriptor
 ) -> tuple[np.ndarray, int]:
     """The bytes of the block that starts at ``words[0]`` and the number of words it took."""
     if words.size == 0:
         raise FrameError(Status.LENGTH, "blocks are missing")
     w0 = int(words[0])
     mode, length = w0 & 0xF, w0 >> 16
-    n, m = block_bytes // 4, zvc.mask_words(block_bytes, element_bytes)
-    lengths = {Mode.RAW: (n, n), Mode.ZERO: (0, 0), Mode.ZVC: (m + 1, n - 1)}
-    if w0 & 0xFFF0 or mode not in ALLOWED_MODES[codec]:
-        raise FrameError(Status.BLOCK, f"mode word 0x{w0:08x}")
-    low, high = lengths[mode]
+    low, high = _lengths(w0, block_bytes, descriptor)
     if not low <= length <= high:
         raise FrameError(Status.BLOCK, f"{length} words, {low} to {high} allowed")
     if length >= words.size:
         raise FrameError(Status.LENGTH, "a block is cut off")
     planes = words[1 : 1 + length]
+    out = np.zeros(block_bytes, np.uint8)
+    elements = zvc.element_view(out, descriptor.element_bytes)
     if mode == Mode.RAW:
-        out = planes.view(np.uint8)
+        out[:] = planes.view(np.uint8)
+        agree = True
     elif mode == Mode.ZERO:
-        out = np.zeros(block_bytes, np.uint8)
+        agree = True
+    elif mode == Mode.ZVC:
+        agree = zvc.decode(planes, elements)
     else:
-        out = zvc.decode(planes, block_bytes, element_bytes)
-        if out is None:
-            raise FrameError(Status.BLOCK, "mask and data plane disagree")
+        agree = records.decode(planes, w0, elements, split_of(descriptor))
+    if not agree:
+        raise FrameError(Status.BLOCK, "its planes disagree")
     return out, 1 + length
+
+
+def _lengths(w0: int, block_bytes: int, descriptor: Descriptor) -> tuple[int, int]:
+    """Least and greatest number of words that may follow ``w0``."""
+    mode, n = w0 & 0xF, block_bytes // 4
+    impossible = FrameError(Status.BLOCK, f"mode word 0x{w0:08x}")
+    if mode not in ALLOWED_MODES[descriptor.codec]:
+        raise impossible
+    if mode == RECORD_MODES.get(descriptor.codec):
+        size = min(descriptor.element_bytes, 4)
+        layout = records.layout(w0, block_bytes // size, size)
+        if layout is None:
+            raise impossible
+        groups, m = layout
+        return m + records.header_words(groups), n - 1
+    if w0 & 0xFFF0:
+        raise impossible
+    m = zvc.mask_words(block_bytes, descriptor.element_bytes)
+    return {Mode.RAW: (n, n), Mode.ZERO: (0, 0), Mode.ZVC: (m + 1, n - 1)}[mode]
 
 
 def encode_frame(raw: np.ndarray, descriptor: Descriptor) -> np.ndarray:
@@ -70,7 +111,7 @@ def encode_frame(raw: np.ndarray, descriptor: Descriptor) -> np.ndarray:
     data = np.zeros(padded(raw.size), np.uint8)
     data[: raw.size] = raw
     words = [
-        encode_block(data[i : i + BLOCK_BYTES], descriptor.codec, descriptor.element_bytes)
+        encode_block(data[i : i + BLOCK_BYTES], descriptor)
         for i in range(0, data.size, BLOCK_BYTES)
     ]
     payload = b"".join(w.tobytes() for w in words)
@@ -126,9 +167,7 @@ def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarr
     parts, position = [np.empty(0, np.uint8)], 0
     for number in range(blocks(total)):
         size = min(BLOCK_BYTES, total - number * BLOCK_BYTES)
-        block, taken = decode_block(
-            words[position:], size, descriptor.codec, descriptor.element_bytes
-        )
+        block, taken = decode_block(words[position:], size, descriptor)
         parts.append(block)
         position += taken
     return np.concatenate(parts), 4 * position

@@ -27,14 +27,13 @@ def encode(block: np.ndarray, element_bytes: int) -> np.ndarray:
     return np.concatenate([mask, data.view("<u4")])
 
 
-def decode(words: np.ndarray, block_bytes: int, element_bytes: int) -> np.ndarray | None:
-    """The block's bytes from its planes; None where mask and data plane disagree."""
-    m = mask_words(block_bytes, element_bytes)
-    out = np.zeros(block_bytes, np.uint8)
-    elements = element_view(out, element_bytes)
+def decode(words: np.ndarray, out: np.ndarray) -> bool:
+    """Write a block's elements to ``out`` (unsigned, zeros) from its planes; False if mask and data
+    plane disagree."""
+    m = -(-out.size // 32)
     bits = np.unpackbits(words[:m].view(np.uint8), bitorder="little").astype(np.bool_)
     set_bits = int(np.count_nonzero(bits))
-    if bits[elements.size :].any() or words.size != m + -(-set_bits * elements.itemsize // 4):
-        return None
-    elements[bits[: elements.size]] = words[m:].view(elements.dtype)[:set_bits]
-    return out
+    if bits[out.size :].any() or words.size != m + -(-set_bits * out.itemsize // 4):
+        return False
+    out[bits[: out.size]] = words[m:].view(out.dtype)[:set_bits]
+    return True
