@@ -16,7 +16,13 @@ constexpr int kAlignWords = 16;
 constexpr uint32_t kMaxRawBytes = 1u << 30;
 
 enum Operation : uint32_t { kIdentify = 0, kTransfer = 1 };
-enum Codec : uint32_t { kCodecRaw = 0, kCodecZvc = 1, kCodecZve = 2, kCodecInts = 3 };
+enum Codec : uint32_t {
+  kCodecRaw = 0,
+  kCodecZvc = 1,
+  kCodecZve = 2,
+  kCodecInts = 3,
+  kCodecBsr = 6,
+};
 enum Mode : uint32_t { kModeRaw = 0, kModeZero = 1, kModeZvc = 2, kModeZve = 3, kModeInts = 4 };
 enum EngineKind : uint32_t { kCompressor = 1, kDecompressor = 2 };
 
@@ -37,7 +43,8 @@ enum Status : uint32_t {
   kBadRawCrc = 13,
 };
 
-// Words of the descriptor. Parameter 0: exponent bits of zve, whether elements of ints are signed.
+// Words of the descriptor. Parameter 0: exponent bits of zve, whether elements of ints are signed;
+// those of bsr: BsrShape.
 enum DescriptorWord : int {
   kDescMagic = 0,
   kDescKind = 1,  // version, operation, codec, element bytes: 8 bits each
@@ -145,6 +152,64 @@ constexpr Layout block_layout(uint32_t codec, uint32_t element_log2, uint32_t w0
   return {good, Mode(mode), mask, headers, length - mask - headers, groups};
 }
 
+// Parameters of bsr, from the descriptor's words.
+enum BsrNorm : uint32_t { kNormL1 = 0, kNormL2 = 1, kNormMax = 2 };
+enum BsrKind : uint32_t { kKindFp32 = 0, kKindBf16 = 1, kKindFp16 = 2 };
+constexpr uint32_t kBsrGroupWords = 1024;  // of a group's blocks, at most
+constexpr uint32_t kHistogramBins = 64;    // and words of the extension
+constexpr uint32_t kHistogramBase = 95;    // exponent field of the first bin
+constexpr uint32_t kFloatInfinity = 0x7F800000;
+
+struct BsrShape {
+  uint32_t norm;
+  uint32_t kind;
+  uint32_t words_log2;  // of a block
+  uint32_t group_log2;  // blocks that a mask stands before
+  uint32_t columns;     // blocks in a block row
+  uint32_t threshold;   // float32 bits, for L2 of the square
+};
+
+// Without checks: check_bsr says whether the words are allowed.
+constexpr BsrShape bsr_shape(const uint32_t parameters[8]) {
+#pragma HLS INLINE
+  const uint32_t block = parameters[0] & 0xFF, kind = parameters[0] >> 16 & 0xFF;
+  const uint32_t block_log2 = block == 4 ? 2 : block == 8 ? 3 : block == 16 ? 4 : 5;
+  const uint32_t words_log2 = 2 * block_log2 - (kind != kKindFp32);
+  return {parameters[0] >> 8 & 0xFF,
+          kind,
+          words_log2,
+          words_log2 < 5 ? 5 : 10 - words_log2,
+          parameters[1],
+          parameters[2]};
+}
+
+constexpr bool check_bsr(const uint32_t parameters[8], uint32_t element_bytes) {
+#pragma HLS INLINE
+  const uint32_t block = parameters[0] & 0xFF;
+  const BsrShape shape = bsr_shape(parameters);
+  return (block == 4 || block == 8 || block == 16 || block == 32) && shape.norm <= kNormMax &&
+         shape.kind <= kKindFp16 && parameters[0] >> 24 == 0 &&
+         element_bytes == (shape.kind == kKindFp32 ? 4 : 2) && shape.columns > 0 &&
+         shape.threshold <= kFloatInfinity;
+}
+
+// Word of the histogram in which a block of this norm counts.
+constexpr uint32_t histogram_bin(uint32_t norm) {
+  const uint32_t exponent = norm >> 23;
+  return exponent < kHistogramBase                    ? 0
+         : exponent < kHistogramBase + kHistogramBins ? exponent - kHistogramBase
+                                                      : kHistogramBins - 1;
+}
+
+// Largest bsr frame: every block kept.
+constexpr uint64_t bsr_frame_bound(uint64_t raw_bytes, const BsrShape& shape) {
+  const uint64_t blocks = raw_bytes >> (2 + shape.words_log2);
+  const uint64_t rows = blocks / shape.columns, rest = blocks % shape.columns;
+  const uint64_t g = uint64_t(1) << shape.group_log2;
+  const uint64_t groups = rows * ((shape.columns + g - 1) / g) + (rest + g - 1) / g;
+  return 128 + padded(raw_bytes + 4 * groups) + 4 * kHistogramBins;
+}
+
 // What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status.
 // Codec bits not in `codecs` are not built in.
 inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {
@@ -153,15 +218,19 @@ inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, ui
   const uint32_t operation = d[kDescKind] >> 8 & 0xFF;
   const uint32_t codec = operation == kTransfer ? d[kDescKind] >> 16 & 0xFF : uint32_t(kCodecRaw);
   const uint32_t element = d[kDescKind] >> 24;
-  const uint32_t first = d[kDescParameters];
+  const uint32_t* const parameters = d + kDescParameters;
+  const uint32_t first = parameters[0];
+  const bool bsr = codec == kCodecBsr;
   uint32_t reserved = (d[kDescFlags] & ~(0xFF00u | kLastFrameFlag)) | d[kDescReserved];
   for (int i = 1; i < 8; i++) {
 #pragma HLS UNROLL
-    reserved |= d[kDescParameters + i];
+    if (i > 2 || !bsr) reserved |= parameters[i];
   }
-  const bool first_ok = codec == kCodecZve    ? first == 8 || (first == 5 && element == 2)
-                        : codec == kCodecInts ? first <= 1
-                                              : first == 0;
+  const bool parameters_ok = bsr                   ? check_bsr(parameters, element)
+                             : codec == kCodecZve  ? first == 8 || (first == 5 && element == 2)
+                             : codec == kCodecInts ? first <= 1
+                                                   : first == 0;
+  const uint32_t whole = bsr ? (4u << bsr_shape(parameters).words_log2) - 1 : 0;
   if (d[kDescMagic] != kMagic) return kBadMagic;
   if (!crc_good) return kBadDescriptorCrc;
   if (version != kVersion) return kBadVersion;
@@ -169,10 +238,11 @@ inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, ui
   if (operation == kTransfer) {
     if (codec > 31 || !(codecs >> (codec & 31) & 1)) return kBadCodec;
     if (element != 1 && element != 2 && element != 4 && element != 8) return kBadElement;
-    if (codec == kCodecZve && element != 2 && element != 4) return kBadElement;
+    if ((codec == kCodecZve || bsr) && element != 2 && element != 4) return kBadElement;
   }
-  if (reserved || !first_ok) return kBadReserved;
-  if (d[kDescRawHigh] || d[kDescRawLow] > kMaxRawBytes) return kBadRawBytes;
+  if (reserved || !parameters_ok) return kBadReserved;
+  if (d[kDescRawHigh] || d[kDescRawLow] > kMaxRawBytes || (d[kDescRawLow] & whole))
+    return kBadRawBytes;
   return kGood;
 }
 
