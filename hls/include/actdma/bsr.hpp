@@ -1,10 +1,9 @@
 // Block magnitude pruning to Block Sparse Row (docs/format.md, bsr). Blocks come one after the
 // other, so a FIFO that holds two groups of them is all the memory there is:
 //
-//   raw beats -> measure -+-> norms -> choose -+-> groups -----> emit -> squeeze -> append ->
-//   payload
-//                         '-> copy -----------)|(----------------'                    |
-//                                              '-> histogram -------------------------'
+//   raw -> measure -+-> norms -> choose -+-> groups -+-> emit -> squeeze -+-> payload
+//                   |                    '-> histogram -------------------'
+//                   '-> pieces ----------------------'
 //
 // The norm is a tree of pairs over the whole block: within a beat by adders side by side, over
 // beats by one adder and one waiting sum per level. Nothing is added to what was added the cycle
@@ -19,6 +18,7 @@
 #include "compress.hpp"
 #include "float.hpp"
 #include "frame.hpp"
+#include "ingest.hpp"
 
 namespace actdma {
 
@@ -37,7 +37,6 @@ template <int L>
 using PieceStream = Stream<BsrPiece<L>, 2 * kBsrGroupWords / kBsrLanes<L> + 128>;
 
 struct BsrJob {
-  bool selected;  // else the frame is another codec's, and only the end comes
   BsrShape shape;
   uint32_t blocks;  // in the frame
 };
@@ -45,7 +44,7 @@ struct BsrJob {
 inline BsrJob bsr_job(const uint32_t d[kHeaderWords]) {
 #pragma HLS INLINE
   const BsrShape shape = bsr_shape(d + kDescParameters);
-  return {true, shape, d[kDescRawLow] >> (2 + shape.words_log2)};
+  return {shape, d[kDescRawLow] >> (2 + shape.words_log2)};
 }
 
 // Where a frame's blocks stand in their groups and rows.
@@ -129,7 +128,8 @@ template <int L>
 struct BsrMeasure {
   static constexpr int W = kBsrLanes<L>;
   static constexpr int kLevels = log2_ceil(int(kBsrGroupWords) / W);
-  bool begun = false;
+  Header<L> header;
+  bool begun = false;  // the descriptor has come: the frame is this codec's
   BsrJob job = {};
   BsrPlace place;
   uint32_t hold[L] = {};     // the beat under way
@@ -138,16 +138,15 @@ struct BsrMeasure {
   uint32_t sum[kLevels] = {};
   bool ended = false;
 
-  bool takes_job() const { return !begun; }
-  bool takes() const { return begun && pieces_left == 0; }
+  bool takes() const { return pieces_left == 0; }
 
-  void step(const BsrJob& the_job, const RawBeat<L>& in, BsrPiece<L>& copy, bool& copy_valid,
-            BsrNormToken& norm, bool& norm_valid) {
+  void step(const RawBeat<L>& in, BsrPiece<L>& copy, bool& copy_valid, BsrNormToken& norm,
+            bool& norm_valid) {
 #pragma HLS INLINE
     copy_valid = norm_valid = false;
-    if (!begun) {
-      begun = true;
-      job = the_job;
+    if (!begun && !in.last) {
+      begun = header.shift(in.w);
+      job = bsr_job(header.d);
       place.begin(job);
       return;
     }
@@ -164,7 +163,7 @@ struct BsrMeasure {
     }
     copy.block_end = false;
     copy.last = norm.last = ended;
-    norm.selected = job.selected;
+    norm.selected = begun;
     if (ended) {
       copy_valid = norm_valid = true;
     } else if (place.blocks_left > 0) {
@@ -198,22 +197,20 @@ struct BsrMeasure {
 };
 
 template <int L>
-void bsr_measure(Stream<BsrJob, 2>& job, RawStream<L>& in, PieceStream<L>& copy,
-                 Stream<BsrNormToken, kShallow>& norms) {
+void bsr_measure(RawStream<L>& in, PieceStream<L>& copy, Stream<BsrNormToken, kShallow>& norms) {
   BsrMeasure<L> state;
+#pragma HLS ARRAY_PARTITION variable = state.header.d complete
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
 #pragma HLS ARRAY_PARTITION variable = state.sum complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
     cycle();
-    BsrJob the_job = {};
     RawBeat<L> beat = {};
-    if (state.takes_job()) the_job = job.read();
     if (state.takes()) beat = in.read();
     BsrPiece<L> piece;
     BsrNormToken norm = {};
     bool piece_valid, norm_valid;
-    state.step(the_job, beat, piece, piece_valid, norm, norm_valid);
+    state.step(beat, piece, piece_valid, norm, norm_valid);
     if (piece_valid) copy.write(piece);
     if (norm_valid) norms.write(norm);
   }
@@ -359,8 +356,9 @@ void bsr_emit(Stream<BsrGroup, 4>& groups, PieceStream<L>& copy, Stream<Span<L>,
 template <int L>
 struct BsrParse {
   static constexpr int W = kBsrLanes<L>;
-  enum Phase : uint8_t { kJob, kMask, kBlock, kPad, kDrain, kEnd };
-  Phase phase = kJob;
+  enum Phase : uint8_t { kHeader, kMask, kBlock, kPad, kDrain, kEnd };
+  Phase phase = kHeader;
+  Header<L> header;
   BsrJob job = {};
   BsrPlace place;
   uint32_t hold[L] = {};  // the beat read last
@@ -374,26 +372,23 @@ struct BsrParse {
   uint32_t pad_left = 0;  // pieces of zeros to come after the last block
   Verdict verdict = {kGood, 0};
 
-  bool takes_job() const { return phase == kJob; }
   bool takes() const {
 #pragma HLS INLINE
-    return !input_over && phase != kJob && phase != kEnd && (phase == kDrain || wanted() > L - pos);
+    return !input_over && (phase == kHeader || phase == kDrain || wanted() > L - pos);
   }
   bool done() const { return phase == kEnd; }
 
-  void step(const BsrJob& the_job, const Beat<L>& in, Beat<L>& raw, bool& raw_valid) {
+  void step(const Beat<L>& in, Beat<L>& raw, bool& raw_valid) {
 #pragma HLS INLINE
     raw_valid = false;
-    if (phase == kJob) {
-      job = the_job;
-      place.begin(job);
-      pad_left = padding();
-      phase = job.selected && job.blocks > 0 ? kMask : kDrain;
-      return;
-    }
     const bool took = takes();
     if (took && in.last) {
       input_over = true;
+      if (phase == kHeader) phase = kEnd;  // another codec's frame
+      return;
+    }
+    if (phase == kHeader) {
+      if (header.shift(in.w)) begin();
       return;
     }
     if (took) beats++;
@@ -424,6 +419,13 @@ struct BsrParse {
   }
 
  private:
+  void begin() {
+#pragma HLS INLINE
+    job = bsr_job(header.d);
+    place.begin(job);
+    pad_left = padding();
+    phase = job.blocks > 0 ? kMask : kDrain;
+  }
   uint32_t wanted() const {
 #pragma HLS INLINE
     return phase == kMask ? 1 : phase == kBlock && (mask & 1) ? W : 0;
@@ -465,27 +467,24 @@ struct BsrParse {
   void end() {
 #pragma HLS INLINE
     const uint32_t used = (verdict.payload_words + kAlignWords - 1) / kAlignWords * kAlignWords;
-    if (verdict.status == kGood && job.selected && beats * L != used + kHistogramBins)
-      verdict.status = kBadLength;
+    if (verdict.status == kGood && beats * L != used + kHistogramBins) verdict.status = kBadLength;
     phase = kEnd;
   }
 };
 
 template <int L>
-void bsr_parse(Stream<BsrJob, 2>& job, BeatStream<L>& in, BeatStream<L>& out,
-               Stream<Verdict, 2>& verdict) {
+void bsr_parse(BeatStream<L>& in, BeatStream<L>& out, Stream<Verdict, 2>& verdict) {
   BsrParse<L> state;
+#pragma HLS ARRAY_PARTITION variable = state.header.d complete
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
 #pragma HLS ARRAY_PARTITION variable = state.half complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
     cycle();
-    BsrJob the_job = {};
     Beat<L> beat = {}, raw;
-    if (state.takes_job()) the_job = job.read();
     if (state.takes()) beat = in.read();
     bool raw_valid;
-    state.step(the_job, beat, raw, raw_valid);
+    state.step(beat, raw, raw_valid);
     if (raw_valid) out.write(raw);
   }
   out.write(end_beat<L>());
