@@ -218,6 +218,13 @@ class Descriptor:
             codec=0, element_bytes=0, sequence=sequence, last=False, operation=Operation.IDENTIFY
         )
 
+    @property
+    def frame_bound(self) -> int:
+        """Largest frame that the data announced can make."""
+        if self.codec == Codec.BSR:
+            return BsrShape.of(self.parameters).frame_bound(self.raw_bytes)
+        return frame_bound(self.raw_bytes)
+
     def pack(self) -> bytes:
         """The 64 bytes of the descriptor, CRC included."""
         body = _DESCRIPTOR.pack(

@@ -210,6 +210,13 @@ constexpr uint64_t bsr_frame_bound(uint64_t raw_bytes, const BsrShape& shape) {
   return 128 + padded(raw_bytes + 4 * groups) + 4 * kHistogramBins;
 }
 
+// Largest frame that a good descriptor's data can make.
+constexpr uint64_t frame_bound(const uint32_t d[kHeaderWords]) {
+  return (d[kDescKind] >> 16 & 0xFF) == kCodecBsr
+             ? bsr_frame_bound(d[kDescRawLow], bsr_shape(d + kDescParameters))
+             : frame_bound(uint64_t(d[kDescRawLow]));
+}
+
 // What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status.
 // Codec bits not in `codecs` are not built in.
 inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backend import descriptors, packets_into
-from ..frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status, frame_bound
+from ..frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status
 from . import _native
 
 # From here on the result of decompressing is written past the caches: it would not stay in them.
@@ -22,7 +22,7 @@ class NativeBackend:
     ) -> Frame:
         """Frames of ``data`` (uint8, 1-D, C-contiguous), ``frame_bytes`` of raw data in each."""
         parts = list(descriptors(data.size, dtype, codec, frame_bytes))
-        bound = sum(frame_bound(d.raw_bytes) for d in parts)
+        bound = sum(d.frame_bound for d in parts)
         out = np.empty(bound + _native.ENCODE_SLACK, np.uint8)
         offsets, start = [0], 0
         for descriptor in parts:

@@ -4,11 +4,12 @@
 #include <cstring>
 
 #include "bits.hpp"
+#include "bsr.hpp"
 
 namespace actdma::native {
 namespace {
 
-constexpr uint32_t kCodecs = 1u << kCodecRaw | 1u << kCodecZvc;
+constexpr uint32_t kCodecs = 1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecBsr;
 
 Stream stream_of(const uint32_t descriptor[kHeaderWords]) {
   return {descriptor[kDescKind] >> 16 & 0xFF, element_log2(descriptor[kDescKind] >> 24), true};
@@ -47,7 +48,7 @@ Status decode_block(const Kernels& kernels, const uint8_t*& in, const uint8_t* e
   const uint32_t m = mask_words(n, stream.element_log2);
   const auto w0 = load<uint32_t>(in);
   const uint32_t length = w0 >> 16;
-  if (!block_length_ok(stream.codec, w0, n, m)) return kBadBlock;
+  if (!block_layout(stream.codec, stream.element_log2, w0, n).good) return kBadBlock;
   if (length >= static_cast<size_t>(end - in) / 4) return kBadLength;
   const uint8_t* const planes = in + 4;
   switch (w0 & 0xF) {
@@ -134,10 +135,19 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
   Stream stream = stream_of(d);
   stream.frame_crc = kernels.crc32c(0, out, kHeaderBytes);
   uint8_t* const payload = out + kHeaderBytes;
-  uint8_t* const end = encode_blocks(kernels, raw, d[kDescRawLow], payload, stream);
+  const bool bsr = stream.codec == kCodecBsr;
+  uint8_t histogram[kHistogramBytes];
+  uint8_t* const end =
+      bsr ? encode_bsr(raw, d[kDescRawLow], bsr_shape(d + kDescParameters), payload, histogram)
+          : encode_blocks(kernels, raw, d[kDescRawLow], payload, stream);
   const auto payload_bytes = static_cast<size_t>(end - payload);
-  uint8_t* const trailer = payload + padded(payload_bytes);
-  std::memset(end, 0, static_cast<size_t>(trailer - end));
+  uint8_t* const extension = payload + padded(payload_bytes);
+  std::memset(end, 0, static_cast<size_t>(extension - end));
+  uint8_t* const trailer = extension + (bsr ? kHistogramBytes : 0);
+  if (bsr) {
+    stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
+    std::memcpy(extension, histogram, kHistogramBytes);
+  }
 
   uint32_t t[kHeaderWords] = {};
   t[kTrailMagic] = kTrailerMagic;
@@ -175,11 +185,15 @@ Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet
   const uint8_t* const payload = packet + kHeaderBytes;
   const uint8_t* const trailer = packet + packet_bytes - kHeaderBytes;
   const uint8_t* in = payload;
-  const Status blocks_status = decode_blocks(kernels, in, static_cast<size_t>(trailer - payload),
-                                             out, out_bytes, past_caches, stream);
-  if (blocks_status != kGood) return blocks_status;
+  const bool bsr = stream.codec == kCodecBsr;
+  const Status payload_status =
+      bsr ? decode_bsr(in, trailer, bsr_shape(d + kDescParameters), out, out_bytes)
+          : decode_blocks(kernels, in, static_cast<size_t>(trailer - payload), out, out_bytes,
+                          past_caches, stream);
+  if (payload_status != kGood) return payload_status;
   const auto payload_bytes = static_cast<size_t>(in - payload);
-  if (payload + padded(payload_bytes) != trailer) return kBadLength;
+  if (payload + padded(payload_bytes) + (bsr ? kHistogramBytes : 0) != trailer) return kBadLength;
+  if (bsr) stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
 
   uint32_t t[kHeaderWords];
   std::memcpy(t, trailer, kHeaderBytes);
