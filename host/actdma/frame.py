@@ -536,21 +536,44 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
         )
 
 
+def check_end(packet: np.ndarray, descriptor: Descriptor, payload_bytes: int, raw_crc: int) -> None:
+    """`FrameError` unless ``packet`` ends as a good frame of this payload does."""
+    extension = extension_bytes(descriptor.codec)
+    if packet.size != 2 * HEADER_BYTES + padded(payload_bytes) + extension:
+        raise FrameError(Status.LENGTH, "data follows the payload")
+    trailer = Trailer.unpack(packet)
+    descriptor_crc = int.from_bytes(bytes(packet[HEADER_BYTES - 4 : HEADER_BYTES]), "little")
+    found = (trailer.status, trailer.sequence, trailer.descriptor_crc)
+    lengths = (trailer.raw_bytes, trailer.payload_bytes)
+    if found != (Status.GOOD, descriptor.sequence, descriptor_crc):
+        raise FrameError(Status.TRAILER)
+    if lengths != (descriptor.raw_bytes, payload_bytes):
+        raise FrameError(Status.TRAILER, "it tells other lengths")
+    if trailer.frame_crc != crc(packet[:-4]):
+        raise FrameError(Status.FRAME_CRC)
+    if trailer.raw_crc != raw_crc:
+        raise FrameError(Status.RAW_CRC)
+
+
+def extension_bytes(codec: int) -> int:
+    """Bytes between the padded payload and the trailer."""
+    return BsrShape.HISTOGRAM_BYTES if codec == Codec.BSR else 0
+
+
 def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
     """Bytes of the first frame in ``packet``, found by walking its blocks."""
     words = packet[HEADER_BYTES : len(packet) // 4 * 4].view("<u4")
     steps: Iterable[int] = range(blocks(descriptor.raw_bytes))
-    extension, position = 0, 0
+    position, block_words = 0, None
     if descriptor.codec == Codec.BSR:
         shape = BsrShape.of(descriptor.parameters)
-        steps, extension = shape.groups(descriptor.raw_bytes), shape.HISTOGRAM_BYTES
+        steps, block_words = shape.groups(descriptor.raw_bytes), shape.block_bytes // 4
     for _ in steps:
         if position >= len(words):
             raise FrameError(Status.LENGTH, "blocks are missing")
         first = int(words[position])
-        kept = first.bit_count() * (shape.block_bytes // 4) if extension else first >> 16
-        position += 1 + kept
-    length = HEADER_BYTES + padded(4 * position) + extension + HEADER_BYTES
+        position += 1 + (first.bit_count() * block_words if block_words else first >> 16)
+    length = 2 * HEADER_BYTES + padded(4 * position) + extension_bytes(descriptor.codec)
     if length > len(packet):
         raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
     trailer = Trailer.unpack(packet[:length])

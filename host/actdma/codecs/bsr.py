@@ -1,17 +1,33 @@
 """Block magnitude pruning to Block Sparse Row (structured activation pruning, arXiv 2311.16883).
 
-A matrix is cut into blocks, blocks whose norm is below a threshold are dropped.
-(docs/format.md, bsr).
+A matrix is cut into blocks, blocks whose norm is below a threshold are dropped (docs/format.md,
+bsr). The frames are matrices in Block Sparse Row format already: `parts` hands them out as such.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..frame import BsrShape, Descriptor, DType, FrameError, Norm, Status
+from ..arrays import Layout, from_bytes, numpy_dtype
+from ..frame import (
+    HEADER_BYTES,
+    BsrShape,
+    Codec,
+    Descriptor,
+    DType,
+    Frame,
+    FrameError,
+    Norm,
+    Status,
+    check_end,
+    check_sequence,
+)
 
-_LEAST_POSITIVE = np.uint32(1).view(np.float32)
+_LEAST_POSITIVE = 1  # float32 bits
 
 
 def stage(matrix: np.ndarray, block: int) -> np.ndarray:
@@ -109,3 +125,129 @@ def _as_float32(raw: np.ndarray, kind: int) -> np.ndarray:
     if dtype == DType.bfloat16:
         return (raw.view("<u2").astype("<u4") << 16).view("<f4")
     return raw.view("<f2" if dtype == DType.float16 else "<f4").astype("<f4")
+
+
+def threshold_bits(norm: Norm, threshold: float) -> int:
+    """The threshold as norms are compared with: of L2 the square, rounded once to float32."""
+    compared = threshold * threshold if norm == Norm.L2 else threshold
+    with np.errstate(over="ignore"):
+        return int(np.float32(compared).view(np.uint32))
+
+
+def top_k(norms: np.ndarray, density: float) -> int:
+    """Threshold (float32 bits) that keeps the ``round(density * norms.size)`` largest norms.
+
+    Equal ones are kept or dropped together: all those that equal the last one wanted are kept,
+    unless they are 0. NaN counts as the largest.
+    """
+    count = round(density * norms.size)
+    if count == 0:
+        return int(np.float32(np.inf).view(np.uint32))
+    # Bits of numbers that are not negative sort as the numbers do, NaN above infinity.
+    bits = np.partition(norms.view(np.uint32), norms.size - count)[norms.size - count]
+    return int(np.clip(bits, _LEAST_POSITIVE, np.float32(np.inf).view(np.uint32)))
+
+
+class Parts(NamedTuple):
+    """A matrix in Block Sparse Row format; ``torch.sparse_bsr_tensor(*parts)`` takes it."""
+
+    crow_indices: Any
+    """int64, (block rows + 1): how many kept blocks lie before each block row."""
+
+    col_indices: Any
+    """int64, (kept blocks): each one's block column."""
+
+    values: Any
+    """(kept blocks, b, b) of the matrix' dtype (bfloat16 in NumPy: uint16)."""
+
+    size: tuple[int, int]
+    """Rows and columns of the matrix with its edges padded to whole blocks."""
+
+
+def parts(frame: Frame | bytes | bytearray | memoryview) -> Parts:
+    """The kept blocks of a bsr frame, without making it dense.
+
+    Tensors on the device of the tensor that was compressed, else NumPy arrays. `FrameError` if the
+    frame is not good, ValueError if it is not bsr.
+    """
+    frame, frames = _opened(frame)
+    shape = frames[0].shape
+    rows = np.concatenate([f.kept for f in frames]).reshape(-1, shape.columns)
+    blocks = np.concatenate([f.blocks() for f in frames]).view(numpy_dtype(frame.dtype))
+    crow = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.sum(axis=1))])
+    device = frame.layout.device if frame.layout else None
+
+    def as_caller(array: np.ndarray, dtype: DType) -> Any:
+        return from_bytes(array.reshape(-1).view(np.uint8), Layout(dtype, array.shape, device))
+
+    return Parts(
+        as_caller(crow, DType.int64),
+        as_caller(np.ascontiguousarray(np.nonzero(rows)[1]), DType.int64),
+        as_caller(blocks.reshape(-1, shape.block, shape.block), frame.dtype),
+        (len(rows) * shape.block, shape.columns * shape.block),
+    )
+
+
+def next_threshold(frame: Frame | bytes | bytearray | memoryview, density: float) -> float:
+    """The threshold with which the next tensor like this one will have ``density``.
+
+    Taken from the histograms of norms that the frames carry and from what their own threshold has
+    kept; in between norms are taken to be spread evenly by their logarithm. So the threshold of a
+    training step costs no look at the step's data, and comes closer from step to step.
+    """
+    _, frames = _opened(frame)
+    shape = frames[0].shape
+    counts = sum(f.words[-BsrShape.HISTOGRAM_BINS :].astype(np.int64) for f in frames)
+    kept = sum(int(np.count_nonzero(f.kept)) for f in frames)
+    # How many norms are not below 2 ** exponent: at the bins' lower ends, and at the threshold.
+    exponents = np.arange(1, BsrShape.HISTOGRAM_BINS) + (BsrShape.HISTOGRAM_BASE - 127.0)
+    above = counts[::-1].cumsum()[::-1][1:]
+    if 0 < shape.threshold < np.float32(np.inf).view(np.uint32):
+        at = math.log2(np.uint32(shape.threshold).view(np.float32))
+        place = int(np.searchsorted(exponents, at))
+        exponents, above = np.insert(exponents, place, at), np.insert(above, place, kept)
+    above = np.minimum.accumulate(above)
+    wanted = round(density * counts.sum())
+    if wanted > above[0]:
+        compared = float(np.uint32(_LEAST_POSITIVE).view(np.float32))
+    else:
+        compared = 2.0 ** float(np.interp(-wanted, -above, exponents))
+    return math.sqrt(compared) if shape.norm == Norm.L2 else compared
+
+
+@dataclasses.dataclass
+class _Walked:
+    """A frame that is good but for its values: ``words`` are payload and extension, the others
+    those of `walk`."""
+
+    shape: BsrShape
+    words: np.ndarray
+    kept: np.ndarray
+    starts: np.ndarray
+
+    def blocks(self) -> np.ndarray:
+        """The kept blocks, a row of words for each."""
+        return self.words[self.starts[:, None] + np.arange(self.shape.block_bytes // 4)]
+
+
+def _opened(frame: Frame | bytes | bytearray | memoryview) -> tuple[Frame, list[_Walked]]:
+    """The frames of a matrix, checked."""
+    if not isinstance(frame, Frame):
+        frame = Frame.parse(frame)
+    if frame.codec != Codec.BSR:
+        raise ValueError(f"expected a frame of codec bsr, got one of {frame.codec.name.lower()}")
+    frames, first = [], None
+    for number, packet in enumerate(frame.packets()):
+        descriptor = Descriptor.unpack(packet)
+        first = first or descriptor
+        check_sequence(descriptor, first, number)
+        if descriptor.parameters != first.parameters:
+            raise FrameError(Status.RESERVED, "frames of different matrices follow each other")
+        shape = BsrShape.of(descriptor.parameters)
+        words = packet[HEADER_BYTES:-HEADER_BYTES].view("<u4")
+        kept, starts, walked = walk(words, descriptor)
+        check_end(packet, descriptor, 4 * walked, 0)
+        if kept.size % shape.columns:
+            raise FrameError(Status.RAW_BYTES, "a block row is cut in two")
+        frames.append(_Walked(shape, words, kept, starts))
+    return frame, frames

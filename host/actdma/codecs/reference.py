@@ -9,7 +9,6 @@ from ..frame import (
     BLOCK_BYTES,
     HEADER_BYTES,
     LOSSLESS,
-    BsrShape,
     Codec,
     Descriptor,
     FrameError,
@@ -18,6 +17,7 @@ from ..frame import (
     Status,
     Trailer,
     blocks,
+    check_end,
     crc,
     padded,
 )
@@ -131,30 +131,9 @@ def decode_frame(packet: np.ndarray) -> tuple[Descriptor, np.ndarray]:
     if packet.size % 64 or packet.size < 2 * HEADER_BYTES:
         raise FrameError(Status.LENGTH, f"{packet.size} bytes")
     words = packet[HEADER_BYTES:-HEADER_BYTES].view("<u4")
-    data, walked, extension = _decode_payload(words, descriptor)
-    if padded(walked) + extension != packet.size - 2 * HEADER_BYTES:
-        raise FrameError(Status.LENGTH, "data follows the last block")
-    trailer = Trailer.unpack(packet)
-    announced = (
-        trailer.status,
-        trailer.sequence,
-        trailer.descriptor_crc,
-        trailer.raw_bytes,
-        trailer.payload_bytes,
-    )
-    descriptor_crc = int.from_bytes(bytes(packet[HEADER_BYTES - 4 : HEADER_BYTES]), "little")
-    if announced != (
-        Status.GOOD,
-        descriptor.sequence,
-        descriptor_crc,
-        descriptor.raw_bytes,
-        walked,
-    ):
-        raise FrameError(Status.TRAILER)
-    if trailer.frame_crc != crc(packet[:-4]):
-        raise FrameError(Status.FRAME_CRC)
-    if trailer.raw_crc != (crc(data) if descriptor.codec in LOSSLESS else 0):
-        raise FrameError(Status.RAW_CRC)
+    data, walked = _decode_payload(words, descriptor)
+    raw_crc = crc(data) if descriptor.codec in LOSSLESS else 0
+    check_end(packet, descriptor, walked, raw_crc)
     return descriptor, data[: descriptor.raw_bytes]
 
 
@@ -171,10 +150,10 @@ def _encode_payload(raw: np.ndarray, descriptor: Descriptor) -> tuple[bytes, byt
     return b"".join(w.tobytes() for w in words), b"", crc(data)
 
 
-def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int, int]:
-    """Padded raw data of all blocks, the bytes they took, and those of the extension."""
+def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int]:
+    """Padded raw data of all blocks, and the bytes they took."""
     if descriptor.codec == Codec.BSR:
-        return *bsr.decode(words, descriptor), BsrShape.HISTOGRAM_BYTES
+        return bsr.decode(words, descriptor)
     total = padded(descriptor.raw_bytes)
     parts, position = [np.empty(0, np.uint8)], 0
     for number in range(blocks(total)):
@@ -182,4 +161,4 @@ def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarr
         block, taken = decode_block(words[position:], size, descriptor)
         parts.append(block)
         position += taken
-    return np.concatenate(parts), 4 * position, 0
+    return np.concatenate(parts), 4 * position
