@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from ..frame import (
 )
 
 _LEAST_POSITIVE = 1  # float32 bits
+_INFINITY = 0x7F800000
 
 
 def stage(matrix: np.ndarray, block: int) -> np.ndarray:
@@ -142,10 +144,10 @@ def top_k(norms: np.ndarray, density: float) -> int:
     """
     count = round(density * norms.size)
     if count == 0:
-        return int(np.float32(np.inf).view(np.uint32))
+        return _INFINITY
     # Bits of numbers that are not negative sort as the numbers do, NaN above infinity.
     bits = np.partition(norms.view(np.uint32), norms.size - count)[norms.size - count]
-    return int(np.clip(bits, _LEAST_POSITIVE, np.float32(np.inf).view(np.uint32)))
+    return int(np.clip(bits, _LEAST_POSITIVE, _INFINITY))
 
 
 class Parts(NamedTuple):
@@ -188,31 +190,58 @@ def parts(frame: Frame | bytes | bytearray | memoryview) -> Parts:
     )
 
 
-def next_threshold(frame: Frame | bytes | bytearray | memoryview, density: float) -> float:
-    """The threshold with which the next tensor like this one will have ``density``.
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """What a bsr frame tells of the norms that its threshold was held against.
 
-    Taken from the histograms of norms that the frames carry and from what their own threshold has
-    kept; in between norms are taken to be spread evenly by their logarithm. So the threshold of a
-    training step costs no look at the step's data, and comes closer from step to step.
+    ``counts``: how many norms lie in each of the histogram's bins (docs/format.md); ``kept``: how
+    many blocks were kept; ``threshold``: float32 bits, of L2 the square.
     """
-    _, frames = _opened(frame)
-    shape = frames[0].shape
-    counts = sum(f.words[-BsrShape.HISTOGRAM_BINS :].astype(np.int64) for f in frames)
-    kept = sum(int(np.count_nonzero(f.kept)) for f in frames)
-    # How many norms are not below 2 ** exponent: at the bins' lower ends, and at the threshold.
-    exponents = np.arange(1, BsrShape.HISTOGRAM_BINS) + (BsrShape.HISTOGRAM_BASE - 127.0)
-    above = counts[::-1].cumsum()[::-1][1:]
-    if 0 < shape.threshold < np.float32(np.inf).view(np.uint32):
-        at = math.log2(np.uint32(shape.threshold).view(np.float32))
-        place = int(np.searchsorted(exponents, at))
-        exponents, above = np.insert(exponents, place, at), np.insert(above, place, kept)
-    above = np.minimum.accumulate(above)
-    wanted = round(density * counts.sum())
-    if wanted > above[0]:
+
+    counts: np.ndarray
+    kept: int
+    norm: Norm
+    threshold: int
+
+    @property
+    def density(self) -> float:
+        """Kept blocks per block."""
+        return self.kept / max(1, int(self.counts.sum()))
+
+    @classmethod
+    def of(cls, frame: Frame | bytes | bytearray | memoryview) -> Statistics:
+        """Those of all frames of a matrix; errors as `parts`."""
+        frames = _opened(frame)[1]
+        shape = frames[0].shape
+        counts = sum(f.words[-BsrShape.HISTOGRAM_BINS :].astype(np.int64) for f in frames)
+        kept = sum(int(np.count_nonzero(f.kept)) for f in frames)
+        return cls(counts, kept, Norm(shape.norm), shape.threshold)
+
+
+def next_threshold(history: Sequence[Statistics], density: float) -> float:
+    """The threshold with which the next matrix like the last one will have ``density``.
+
+    ``history``: `Statistics` of the steps before, the latest last, at least one; two find the
+    threshold also where all norms are nearly alike. It comes from the latest histogram and from
+    what the thresholds have kept; in between, norms are taken to be spread evenly by their
+    logarithm. So a training step's threshold costs no look at the step's data.
+    """
+    latest = history[-1]
+    # The share of norms not below 2 ** exponent: at the lower ends of bins, and at thresholds.
+    bins = np.arange(1, BsrShape.HISTOGRAM_BINS) + (BsrShape.HISTOGRAM_BASE - 127.0)
+    shares = latest.counts[::-1].cumsum()[::-1][1:] / max(1, int(latest.counts.sum()))
+    points = list(zip(bins, shares, strict=True))
+    for step in history:
+        if _LEAST_POSITIVE <= step.threshold < _INFINITY:
+            threshold = float(np.uint32(step.threshold).view(np.float32))
+            points.append((math.log2(threshold), step.density))
+    exponents, shares = np.array(sorted(points)).T
+    shares = np.minimum.accumulate(shares)
+    if density > shares[0]:
         compared = float(np.uint32(_LEAST_POSITIVE).view(np.float32))
     else:
-        compared = 2.0 ** float(np.interp(-wanted, -above, exponents))
-    return math.sqrt(compared) if shape.norm == Norm.L2 else compared
+        compared = 2.0 ** float(np.interp(-density, -shares, exponents))
+    return math.sqrt(compared) if latest.norm == Norm.L2 else compared
 
 
 @dataclasses.dataclass
