@@ -9,7 +9,6 @@
 namespace actdma::native {
 namespace {
 
-constexpr size_t kMostElements = 32 * 32;
 constexpr size_t kMaskBytes = 4;
 
 // The caller may have set other roundings, or denormals to be flushed (torch.set_flush_denormal).
@@ -41,38 +40,49 @@ uint32_t magnitude_fp16(uint16_t bits) {
   return (bits & 0x7C00) == 0x7C00 ? result | kFloatInfinity : result;
 }
 
-template <class Element, uint32_t (*Magnitude)(Element)>
-void magnitudes(const uint8_t* block, size_t elements, uint32_t* out) {
-  for (size_t i = 0; i < elements; i++)
-    out[i] = Magnitude(load<Element>(block + i * sizeof(Element)));
-}
+// The norm of a block as float32 bits.
+using NormOf = uint32_t (*)(const uint8_t* block);
 
-uint32_t largest(const uint32_t* bits, size_t elements) {
-  uint32_t most = 0;
-  for (size_t i = 0; i < elements; i++) most = std::max(most, bits[i]);
-  return most;
-}
-
-uint32_t sum_of_pairs(float* values, size_t elements) {
-  for (size_t n = elements / 2; n > 0; n /= 2)
+template <class Element, uint32_t (*Magnitude)(Element), uint32_t NORM, size_t ELEMENTS>
+uint32_t block_norm(const uint8_t* block) {
+  uint32_t bits[ELEMENTS];
+  for (size_t i = 0; i < ELEMENTS; i++)
+    bits[i] = Magnitude(load<Element>(block + i * sizeof(Element)));
+  if (NORM == kNormMax) {
+    uint32_t most = 0;
+    for (size_t i = 0; i < ELEMENTS; i++) most = std::max(most, bits[i]);
+    return most;
+  }
+  float values[ELEMENTS];
+  std::memcpy(values, bits, sizeof bits);
+  if (NORM == kNormL2)
+    for (size_t i = 0; i < ELEMENTS; i++) values[i] *= values[i];
+  for (size_t n = ELEMENTS / 2; n > 0; n /= 2)
     for (size_t i = 0; i < n; i++) values[i] = values[2 * i] + values[2 * i + 1];
-  uint32_t bits;
-  std::memcpy(&bits, values, 4);
-  return bits;
+  std::memcpy(bits, values, 4);
+  return bits[0];
 }
 
-uint32_t block_norm(const uint8_t* block, const BsrShape& shape) {
+template <class Element, uint32_t (*Magnitude)(Element), uint32_t NORM>
+NormOf norm_of_size(size_t elements) {
+  return elements == 16    ? block_norm<Element, Magnitude, NORM, 16>
+         : elements == 64  ? block_norm<Element, Magnitude, NORM, 64>
+         : elements == 256 ? block_norm<Element, Magnitude, NORM, 256>
+                           : block_norm<Element, Magnitude, NORM, 1024>;
+}
+
+template <class Element, uint32_t (*Magnitude)(Element)>
+NormOf norm_of_kind(uint32_t norm, size_t elements) {
+  return norm == kNormL1   ? norm_of_size<Element, Magnitude, kNormL1>(elements)
+         : norm == kNormL2 ? norm_of_size<Element, Magnitude, kNormL2>(elements)
+                           : norm_of_size<Element, Magnitude, kNormMax>(elements);
+}
+
+NormOf norm_of(const BsrShape& shape) {
   const size_t elements = size_t(1) << (shape.words_log2 + (shape.kind != kKindFp32));
-  uint32_t bits[kMostElements];
-  float values[kMostElements];
-  if (shape.kind == kKindFp32) magnitudes<uint32_t, magnitude_fp32>(block, elements, bits);
-  if (shape.kind == kKindBf16) magnitudes<uint16_t, magnitude_bf16>(block, elements, bits);
-  if (shape.kind == kKindFp16) magnitudes<uint16_t, magnitude_fp16>(block, elements, bits);
-  if (shape.norm == kNormMax) return largest(bits, elements);
-  std::memcpy(values, bits, 4 * elements);
-  if (shape.norm == kNormL2)
-    for (size_t i = 0; i < elements; i++) values[i] *= values[i];
-  return sum_of_pairs(values, elements);
+  return shape.kind == kKindFp32   ? norm_of_kind<uint32_t, magnitude_fp32>(shape.norm, elements)
+         : shape.kind == kKindBf16 ? norm_of_kind<uint16_t, magnitude_bf16>(shape.norm, elements)
+                                   : norm_of_kind<uint16_t, magnitude_fp16>(shape.norm, elements);
 }
 
 // Calls step(blocks of the group) for every group of `blocks` blocks, until one is not good.
@@ -94,13 +104,14 @@ Status for_groups(size_t blocks, const BsrShape& shape, Step step) {
 
 void bsr_norms(const uint8_t* raw, size_t blocks, const BsrShape& shape, uint32_t* norms) {
   const DefaultArithmetic arithmetic;
-  for (size_t i = 0; i < blocks; i++)
-    norms[i] = block_norm(raw + (i << (2 + shape.words_log2)), shape);
+  const NormOf norm_of_block = norm_of(shape);
+  for (size_t i = 0; i < blocks; i++) norms[i] = norm_of_block(raw + (i << (2 + shape.words_log2)));
 }
 
 uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape, uint8_t* out,
                     uint8_t* histogram) {
   const DefaultArithmetic arithmetic;
+  const NormOf norm_of_block = norm_of(shape);
   const size_t block_bytes = size_t(4) << shape.words_log2;
   uint32_t counts[kHistogramBins] = {};
   for_groups(raw_bytes / block_bytes, shape, [&](size_t group) {
@@ -108,7 +119,7 @@ uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape,
     uint32_t mask = 0;
     out += kMaskBytes;
     for (size_t i = 0; i < group; i++, raw += block_bytes) {
-      const uint32_t norm = block_norm(raw, shape);
+      const uint32_t norm = norm_of_block(raw);
       counts[histogram_bin(norm)]++;
       if (norm < shape.threshold) continue;
       mask |= 1u << i;
