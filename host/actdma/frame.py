@@ -23,6 +23,7 @@ PARAMETERS = 8  # words of the descriptor that belong to the codec
 ALIGN = 64
 BLOCK_BYTES = 8192
 MAX_RAW_BYTES = 1 << 30
+POOL_ROW_BYTES = 16384  # longest row of a map: the line buffer of the engines
 FRAME_BYTES = 4 << 20  # raw data per frame unless the caller asks otherwise
 
 _DESCRIPTOR = struct.Struct("<I4BIBBHQ8III")
@@ -37,12 +38,13 @@ class Operation(enum.IntEnum):
 
 
 class Codec(enum.IntEnum):
-    """How a frame may store its blocks."""
+    """How a frame stores its data: in blocks (the lossless ones, `LOSSLESS`) or otherwise."""
 
     RAW = 0
     ZVC = 1
     ZVE = 2
     INTS = 3
+    POOL = 5
 
 
 class Mode(enum.IntEnum):
@@ -62,13 +64,71 @@ ALLOWED_MODES = {
     Codec.INTS: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC, Mode.INTS}),
 }
 
+LOSSLESS = tuple(ALLOWED_MODES)
+
 # Element bytes that a codec takes.
 ELEMENTS = {
     Codec.RAW: (1, 2, 4, 8),
     Codec.ZVC: (1, 2, 4, 8),
     Codec.ZVE: (2, 4),
     Codec.INTS: (1, 2, 4, 8),
+    Codec.POOL: (1, 2, 4),
 }
+
+
+class PoolKind(enum.IntEnum):
+    """How the elements of pooled maps are read."""
+
+    FP32 = 0
+    BF16 = 1
+    FP16 = 2
+    INT8 = 3
+
+
+POOL_ELEMENT_BYTES = {PoolKind.FP32: 4, PoolKind.BF16: 2, PoolKind.FP16: 2, PoolKind.INT8: 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolShape:
+    """The parameters of codec pool: ``maps`` maps of ``height`` x ``width``, windows of k x k."""
+
+    k: int
+    kind: int
+    height: int
+    width: int
+    maps: int
+
+    @classmethod
+    def of(cls, parameters: tuple[int, ...]) -> PoolShape:
+        """From the descriptor's words."""
+        first, height, width, maps = parameters[:4]
+        return cls(first & 0xFF, first >> 8 & 0xFF, height, width, maps)
+
+    @property
+    def parameters(self) -> tuple[int, int, int, int]:
+        """The descriptor's words."""
+        return self.k | self.kind << 8, self.height, self.width, self.maps
+
+    @property
+    def pooled(self) -> tuple[int, int]:
+        """Height and width of a pooled map."""
+        return -(-self.height // self.k), -(-self.width // self.k)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element."""
+        return POOL_ELEMENT_BYTES[PoolKind(self.kind)]
+
+    @property
+    def map_bytes(self) -> int:
+        """Raw bytes of one map."""
+        return self.height * self.width * self.element_bytes
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of all pooled maps, rounded up to whole words."""
+        height, width = self.pooled
+        return -(-self.maps * height * width * self.element_bytes // 4) * 4
 
 
 class Engine(enum.IntEnum):
@@ -261,14 +321,16 @@ class Descriptor:
         if operation not in (Operation.IDENTIFY, Operation.TRANSFER):
             raise FrameError(Status.OPERATION, f"found {operation}")
         if operation == Operation.TRANSFER:
-            if codec not in ALLOWED_MODES:
+            if codec not in ELEMENTS:
                 raise FrameError(Status.CODEC, f"found {codec}")
             if element not in ELEMENTS[codec]:
                 raise FrameError(Status.ELEMENT, f"found {element}")
         allowed = _allowed_first(codec, element) if operation == Operation.TRANSFER else {0}
         if reserved or flags & ~1 or reserved_word:
             raise FrameError(Status.RESERVED)
-        if parameters[0] not in allowed or any(parameters[1:]):
+        if operation == Operation.TRANSFER and codec == Codec.POOL:
+            _check_pool(parameters, element, raw)
+        elif parameters[0] not in allowed or any(parameters[1:]):
             raise FrameError(Status.RESERVED, f"parameters {parameters}")
         if raw > MAX_RAW_BYTES:
             raise FrameError(Status.RAW_BYTES, f"found {raw}")
@@ -281,6 +343,22 @@ def _allowed_first(codec: int, element_bytes: int) -> set[int]:
     if codec == Codec.ZVE:
         return {5, 8} if element_bytes == 2 else {8}
     return {0, 1} if codec == Codec.INTS else {0}
+
+
+def _check_pool(parameters: list[int], element_bytes: int, raw_bytes: int) -> None:
+    shape = PoolShape.of(tuple(parameters))
+    good = (
+        parameters[0] >> 16 == 0
+        and not any(parameters[4:])
+        and shape.k in (2, 4, 8)
+        and POOL_ELEMENT_BYTES.get(shape.kind) == element_bytes
+        and shape.height > 0
+        and 0 < shape.width * element_bytes <= POOL_ROW_BYTES
+    )
+    if not good:
+        raise FrameError(Status.RESERVED, f"parameters {parameters}")
+    if shape.map_bytes > MAX_RAW_BYTES or shape.maps * shape.map_bytes != raw_bytes:
+        raise FrameError(Status.RAW_BYTES, f"found {raw_bytes}, maps of another size")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -436,17 +514,25 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
 
 
 def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
-    """Bytes of the first frame in ``packet``, found by walking its blocks."""
+    """Bytes of the first frame in ``packet``: told by its parameters, or by walking its blocks."""
+    if descriptor.codec == Codec.POOL:
+        payload = PoolShape.of(descriptor.parameters).payload_bytes
+    else:
+        payload = _blocks_length(packet, descriptor)
+    length = HEADER_BYTES + padded(payload) + HEADER_BYTES
+    if length > len(packet):
+        raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
+    trailer = Trailer.unpack(packet[:length])
+    if (trailer.raw_bytes, trailer.payload_bytes) != (descriptor.raw_bytes, payload):
+        raise FrameError(Status.TRAILER, "its trailer tells other lengths")
+    return length
+
+
+def _blocks_length(packet: np.ndarray, descriptor: Descriptor) -> int:
     words = packet[HEADER_BYTES : len(packet) // 4 * 4].view("<u4")
     position = 0
     for _ in range(blocks(descriptor.raw_bytes)):
         if position >= len(words):
             raise FrameError(Status.LENGTH, "blocks are missing")
         position += 1 + int(words[position] >> 16)
-    length = HEADER_BYTES + padded(4 * position) + HEADER_BYTES
-    if length > len(packet):
-        raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
-    trailer = Trailer.unpack(packet[:length])
-    if (trailer.raw_bytes, trailer.payload_bytes) != (descriptor.raw_bytes, 4 * position):
-        raise FrameError(Status.TRAILER, "its trailer tells other lengths")
-    return length
+    return 4 * position

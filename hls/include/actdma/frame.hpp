@@ -14,9 +14,17 @@ constexpr int kHeaderWords = 16;  // descriptor and trailer, in 32-bit words
 constexpr int kBlockWords = 2048;
 constexpr int kAlignWords = 16;
 constexpr uint32_t kMaxRawBytes = 1u << 30;
+constexpr uint32_t kPoolRowBytes = 16384;  // longest row of a map: the engines' line buffer
 
 enum Operation : uint32_t { kIdentify = 0, kTransfer = 1 };
-enum Codec : uint32_t { kCodecRaw = 0, kCodecZvc = 1, kCodecZve = 2, kCodecInts = 3 };
+enum Codec : uint32_t {
+  kCodecRaw = 0,
+  kCodecZvc = 1,
+  kCodecZve = 2,
+  kCodecInts = 3,
+  kCodecPool = 5
+};
+enum PoolKind : uint32_t { kPoolFp32 = 0, kPoolBf16 = 1, kPoolFp16 = 2, kPoolInt8 = 3 };
 enum Mode : uint32_t { kModeRaw = 0, kModeZero = 1, kModeZvc = 2, kModeZve = 3, kModeInts = 4 };
 enum EngineKind : uint32_t { kCompressor = 1, kDecompressor = 2 };
 
@@ -37,7 +45,8 @@ enum Status : uint32_t {
   kBadRawCrc = 13,
 };
 
-// Words of the descriptor. Parameter 0: exponent bits of zve, whether elements of ints are signed.
+// Words of the descriptor. Parameter 0: exponent bits of zve, whether elements of ints are signed;
+// k (8 bits) and kind (8 bits) of pool, followed by height, width and number of the maps.
 enum DescriptorWord : int {
   kDescMagic = 0,
   kDescKind = 1,  // version, operation, codec, element bytes: 8 bits each
@@ -145,9 +154,41 @@ constexpr Layout block_layout(uint32_t codec, uint32_t element_log2, uint32_t w0
   return {good, Mode(mode), mask, headers, length - mask - headers, groups};
 }
 
-// What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status.
-// Codec bits not in `codecs` are not built in.
-inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {
+// Whether what comes back may differ from what went in. Such a frame's raw CRC is 0.
+constexpr bool is_lossy(uint32_t codec) { return codec == kCodecPool; }
+
+// log2 of the bytes of an element.
+constexpr uint32_t pool_element_log2(uint32_t kind) {
+  return kind == kPoolFp32 ? 2 : kind == kPoolInt8 ? 0 : 1;
+}
+
+// The parameters of codec pool, as they are.
+struct PoolShape {
+  uint32_t first, height, width, maps;
+
+  constexpr explicit PoolShape(const uint32_t d[kHeaderWords])
+      : first(d[kDescParameters]),
+        height(d[kDescParameters + 1]),
+        width(d[kDescParameters + 2]),
+        maps(d[kDescParameters + 3]) {}
+
+  constexpr uint32_t k() const { return first & 0xFF; }
+  constexpr uint32_t k_log2() const { return k() == 8 ? 3 : k() == 4 ? 2 : 1; }
+  constexpr uint32_t kind() const { return first >> 8 & 0xFF; }
+  constexpr uint32_t element_log2() const { return pool_element_log2(kind()); }
+  constexpr uint32_t row_bytes() const { return width << element_log2(); }
+  constexpr uint32_t pooled_height() const { return (height + k() - 1) >> k_log2(); }
+  constexpr uint32_t pooled_width() const { return (width + k() - 1) >> k_log2(); }
+  constexpr bool good(uint32_t element_bytes) const {
+    return (first >> 16) == 0 && (k() == 2 || k() == 4 || k() == 8) && kind() <= kPoolInt8 &&
+           element_bytes == 1u << element_log2() && height > 0 && width > 0 &&
+           width <= kPoolRowBytes >> element_log2();
+  }
+};
+
+// What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status,
+// but for extents_fit(). Codec bits not in `codecs` are not built in.
+inline Status check_fields(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {
 #pragma HLS INLINE
   const uint32_t version = d[kDescKind] & 0xFF;
   const uint32_t operation = d[kDescKind] >> 8 & 0xFF;
@@ -157,11 +198,12 @@ inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, ui
   uint32_t reserved = (d[kDescFlags] & ~(0xFF00u | kLastFrameFlag)) | d[kDescReserved];
   for (int i = 1; i < 8; i++) {
 #pragma HLS UNROLL
-    reserved |= d[kDescParameters + i];
+    if (codec != kCodecPool || i > 3) reserved |= d[kDescParameters + i];
   }
-  const bool first_ok = codec == kCodecZve    ? first == 8 || (first == 5 && element == 2)
-                        : codec == kCodecInts ? first <= 1
-                                              : first == 0;
+  const bool parameters_ok = codec == kCodecZve    ? first == 8 || (first == 5 && element == 2)
+                             : codec == kCodecInts ? first <= 1
+                             : codec == kCodecPool ? PoolShape(d).good(element)
+                                                   : first == 0;
   if (d[kDescMagic] != kMagic) return kBadMagic;
   if (!crc_good) return kBadDescriptorCrc;
   if (version != kVersion) return kBadVersion;
@@ -170,10 +212,35 @@ inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, ui
     if (codec > 31 || !(codecs >> (codec & 31) & 1)) return kBadCodec;
     if (element != 1 && element != 2 && element != 4 && element != 8) return kBadElement;
     if (codec == kCodecZve && element != 2 && element != 4) return kBadElement;
+    if (codec == kCodecPool && element == 8) return kBadElement;
   }
-  if (reserved || !first_ok) return kBadReserved;
+  if (reserved || !parameters_ok) return kBadReserved;
   if (d[kDescRawHigh] || d[kDescRawLow] > kMaxRawBytes) return kBadRawBytes;
   return kGood;
+}
+
+// Parameters 1 to 3 of some codecs are extents: with the element bytes, they multiply to the raw
+// bytes.
+constexpr int kExtents = 3;
+constexpr bool has_extents(const uint32_t d[kHeaderWords]) {
+  return (d[kDescKind] >> 8 & 0xFF) == kTransfer && (d[kDescKind] >> 16 & 0xFF) == kCodecPool;
+}
+
+// Whether a descriptor that is good so far announces the raw bytes that its extents make, with no
+// more than kMaxRawBytes on the way; true where the codec has none.
+constexpr bool extents_fit(const uint32_t d[kHeaderWords]) {
+  if (!has_extents(d)) return true;
+  uint64_t product = d[kDescKind] >> 24;
+  for (int n = 0; n < kExtents; n++) {
+    product *= d[kDescParameters + 1 + n];
+    if (product > kMaxRawBytes) return false;
+  }
+  return product == d[kDescRawLow];
+}
+
+inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {
+  const Status status = check_fields(d, crc_good, codecs);
+  return status == kGood && !extents_fit(d) ? kBadRawBytes : status;
 }
 
 }  // namespace actdma

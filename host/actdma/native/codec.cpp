@@ -47,7 +47,7 @@ Status decode_block(const Kernels& kernels, const uint8_t*& in, const uint8_t* e
   const uint32_t m = mask_words(n, stream.element_log2);
   const auto w0 = load<uint32_t>(in);
   const uint32_t length = w0 >> 16;
-  if (!block_length_ok(stream.codec, w0, n, m)) return kBadBlock;
+  if (!block_layout(stream.codec, stream.element_log2, w0, n).good) return kBadBlock;
   if (length >= static_cast<size_t>(end - in) / 4) return kBadLength;
   const uint8_t* const planes = in + 4;
   switch (w0 & 0xF) {
