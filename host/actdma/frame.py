@@ -24,6 +24,7 @@ PARAMETERS = 8  # words of the descriptor that belong to the codec
 ALIGN = 64
 BLOCK_BYTES = 8192
 MAX_RAW_BYTES = 1 << 30
+POOL_ROW_BYTES = 16384  # longest row of a map: the line buffer of the engines
 FRAME_BYTES = 4 << 20  # raw data per frame unless the caller asks otherwise
 
 _DESCRIPTOR = struct.Struct("<I4BIBBHQ8III")
@@ -38,16 +39,14 @@ class Operation(enum.IntEnum):
 
 
 class Codec(enum.IntEnum):
-    """How a frame may store its blocks."""
+    """How a frame stores its data: in blocks (the lossless ones, `LOSSLESS`) or otherwise."""
 
     RAW = 0
     ZVC = 1
     ZVE = 2
     INTS = 3
+    POOL = 5
     BSR = 6
-
-
-LOSSLESS = frozenset({Codec.RAW, Codec.ZVC, Codec.ZVE, Codec.INTS})
 
 
 class Mode(enum.IntEnum):
@@ -67,14 +66,84 @@ ALLOWED_MODES = {
     Codec.INTS: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC, Mode.INTS}),
 }
 
+LOSSLESS = tuple(ALLOWED_MODES)
+
 # Element bytes that a codec takes.
 ELEMENTS = {
     Codec.RAW: (1, 2, 4, 8),
     Codec.ZVC: (1, 2, 4, 8),
     Codec.ZVE: (2, 4),
     Codec.INTS: (1, 2, 4, 8),
+    Codec.POOL: (1, 2, 4),
     Codec.BSR: (2, 4),
 }
+
+
+class PoolKind(enum.IntEnum):
+    """How the elements of pooled maps are read."""
+
+    FP32 = 0
+    BF16 = 1
+    FP16 = 2
+    INT8 = 3
+
+
+POOL_ELEMENT_BYTES = {PoolKind.FP32: 4, PoolKind.BF16: 2, PoolKind.FP16: 2, PoolKind.INT8: 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolShape:
+    """The parameters of codec pool: ``maps`` maps of ``height`` x ``width``, windows of k x k."""
+
+    k: int
+    kind: int
+    height: int
+    width: int
+    maps: int
+
+    unused: int = 0  # bits that must be 0
+
+    @classmethod
+    def of(cls, parameters: Sequence[int]) -> PoolShape:
+        """From the descriptor's words."""
+        first, height, width, maps = parameters[:4]
+        return cls(first & 0xFF, first >> 8 & 0xFF, height, width, maps, first >> 16)
+
+    def allowed(self, element_bytes: int) -> bool:
+        """Whether a frame of elements of this size may have this shape."""
+        return (
+            self.unused == 0
+            and self.k in (2, 4, 8)
+            and POOL_ELEMENT_BYTES.get(self.kind) == element_bytes
+            and self.height > 0
+            and 0 < self.width * element_bytes <= POOL_ROW_BYTES
+        )
+
+    @property
+    def parameters(self) -> tuple[int, int, int, int]:
+        """The descriptor's words."""
+        return self.k | self.kind << 8, self.height, self.width, self.maps
+
+    @property
+    def pooled(self) -> tuple[int, int]:
+        """Height and width of a pooled map."""
+        return -(-self.height // self.k), -(-self.width // self.k)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element."""
+        return POOL_ELEMENT_BYTES[PoolKind(self.kind)]
+
+    @property
+    def map_bytes(self) -> int:
+        """Raw bytes of one map."""
+        return self.height * self.width * self.element_bytes
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of all pooled maps, rounded up to whole words."""
+        height, width = self.pooled
+        return -(-self.maps * height * width * self.element_bytes // 4) * 4
 
 
 class Engine(enum.IntEnum):
@@ -280,19 +349,19 @@ class Descriptor:
                 raise FrameError(Status.ELEMENT, f"found {element}")
         if reserved or flags & ~1 or reserved_word:
             raise FrameError(Status.RESERVED)
-        if operation == Operation.IDENTIFY:
-            codec, element = Codec.RAW, 1
-        if not _allowed_parameters(codec, element, parameters):
+        means = codec if operation == Operation.TRANSFER else Codec.RAW
+        if not _allowed_parameters(means, element, parameters):
             raise FrameError(Status.RESERVED, f"parameters {parameters}")
-        whole = BsrShape.of(parameters).block_bytes if codec == Codec.BSR else 1
-        if raw > MAX_RAW_BYTES or raw % whole:
+        if raw > MAX_RAW_BYTES or not _allowed_size(means, parameters, raw):
             raise FrameError(Status.RAW_BYTES, f"found {raw}")
         last = bool(flags & 1)
         return cls(codec, element, raw, sequence, last, dtype, operation, tuple(parameters))
 
 
 def _allowed_parameters(codec: int, element_bytes: int, parameters: list[int]) -> bool:
-    """Whether a codec takes these parameters: one word says all but for bsr."""
+    """Whether a codec takes these parameters."""
+    if codec == Codec.POOL:
+        return PoolShape.of(parameters).allowed(element_bytes) and not any(parameters[4:])
     if codec == Codec.BSR:
         return BsrShape.of(parameters).allowed(element_bytes) and not any(parameters[3:])
     first = {0}  # exponent bits of zve, whether ints are signed
@@ -301,6 +370,14 @@ def _allowed_parameters(codec: int, element_bytes: int, parameters: list[int]) -
     elif codec == Codec.INTS:
         first = {0, 1}
     return parameters[0] in first and not any(parameters[1:])
+
+
+def _allowed_size(codec: int, parameters: list[int], raw_bytes: int) -> bool:
+    """Whether data of allowed parameters may have this length."""
+    if codec == Codec.POOL:
+        shape = PoolShape.of(parameters)
+        return shape.map_bytes <= MAX_RAW_BYTES and shape.maps * shape.map_bytes == raw_bytes
+    return codec != Codec.BSR or raw_bytes % BsrShape.of(parameters).block_bytes == 0
 
 
 class Norm(enum.IntEnum):
@@ -561,7 +638,21 @@ def extension_bytes(codec: int) -> int:
 
 
 def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
-    """Bytes of the first frame in ``packet``, found by walking its blocks."""
+    """Bytes of the first frame in ``packet``: told by its parameters, or by walking its blocks."""
+    if descriptor.codec == Codec.POOL:
+        payload = PoolShape.of(descriptor.parameters).payload_bytes
+    else:
+        payload = _blocks_length(packet, descriptor)
+    length = 2 * HEADER_BYTES + padded(payload) + extension_bytes(descriptor.codec)
+    if length > len(packet):
+        raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
+    trailer = Trailer.unpack(packet[:length])
+    if (trailer.raw_bytes, trailer.payload_bytes) != (descriptor.raw_bytes, payload):
+        raise FrameError(Status.TRAILER, "its trailer tells other lengths")
+    return length
+
+
+def _blocks_length(packet: np.ndarray, descriptor: Descriptor) -> int:
     words = packet[HEADER_BYTES : len(packet) // 4 * 4].view("<u4")
     steps: Iterable[int] = range(blocks(descriptor.raw_bytes))
     position, block_words = 0, None
@@ -573,10 +664,4 @@ def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
             raise FrameError(Status.LENGTH, "blocks are missing")
         first = int(words[position])
         position += 1 + (first.bit_count() * block_words if block_words else first >> 16)
-    length = 2 * HEADER_BYTES + padded(4 * position) + extension_bytes(descriptor.codec)
-    if length > len(packet):
-        raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
-    trailer = Trailer.unpack(packet[:length])
-    if (trailer.raw_bytes, trailer.payload_bytes) != (descriptor.raw_bytes, 4 * position):
-        raise FrameError(Status.TRAILER, "its trailer tells other lengths")
-    return length
+    return 4 * position

@@ -43,8 +43,8 @@ struct BsrJob {
 
 inline BsrJob bsr_job(const uint32_t d[kHeaderWords]) {
 #pragma HLS INLINE
-  const BsrShape shape = bsr_shape(d + kDescParameters);
-  return {shape, d[kDescRawLow] >> (2 + shape.words_log2)};
+  const BsrShape shape(d);
+  return {shape, d[kDescRawLow] >> (2 + shape.words_log2())};
 }
 
 // Where a frame's blocks stand in their groups and rows.
@@ -57,7 +57,7 @@ struct BsrPlace {
 #pragma HLS INLINE
     blocks_left = job.blocks;
     row_left = job.shape.columns;
-    group_left = 1u << job.shape.group_log2;
+    group_left = 1u << job.shape.group_log2();
   }
   // Blocks that the mask ahead stands for.
   uint32_t group() const {
@@ -72,7 +72,7 @@ struct BsrPlace {
     const bool end = row_end || group_left == 1 || blocks_left == 1;
     blocks_left--;
     row_left = row_end ? shape.columns : row_left - 1;
-    group_left = end ? 1u << shape.group_log2 : group_left - 1;
+    group_left = end ? 1u << shape.group_log2() : group_left - 1;
     return end;
   }
 };
@@ -98,7 +98,7 @@ uint32_t bsr_piece_norm(const BsrShape& shape, const uint32_t w[W]) {
   for (int i = 0; i < W; i++) {
 #pragma HLS UNROLL
     const uint32_t low = w[i] & 0xFFFF, high = w[i] >> 16;
-    const bool bf16 = shape.kind == kKindBf16, fp32 = shape.kind == kKindFp32;
+    const bool bf16 = shape.kind == kBsrBf16, fp32 = shape.kind == kBsrFp32;
     const uint32_t first = fp32 ? w[i] : bf16 ? fp32_from_bf16(low) : fp32_from_fp16(low);
     const uint32_t second = fp32 ? 0 : bf16 ? fp32_from_bf16(high) : fp32_from_fp16(high);
     sum[i] = bsr_combine(shape.norm, bsr_magnitude(shape.norm, first),
@@ -140,7 +140,7 @@ struct BsrMeasure {
 
   bool takes() const { return pieces_left == 0; }
 
-  void step(const RawBeat<L>& in, BsrPiece<L>& copy, bool& copy_valid, BsrNormToken& norm,
+  void step(const Beat<L>& in, BsrPiece<L>& copy, bool& copy_valid, BsrNormToken& norm,
             bool& norm_valid) {
 #pragma HLS INLINE
     copy_valid = norm_valid = false;
@@ -170,7 +170,7 @@ struct BsrMeasure {
       copy_valid = true;
       norm.norm = add(bsr_piece_norm<W>(job.shape, hold));
       norm.kept = norm.norm >= job.shape.threshold;
-      norm_valid = ++piece << log2_ceil(W) == 1u << job.shape.words_log2;
+      norm_valid = ++piece << log2_ceil(W) == 1u << job.shape.words_log2();
       if (norm_valid) {
         piece = 0;
         copy.block_end = true;
@@ -197,7 +197,7 @@ struct BsrMeasure {
 };
 
 template <int L>
-void bsr_measure(RawStream<L>& in, PieceStream<L>& copy, Stream<BsrNormToken, kShallow>& norms) {
+void bsr_measure(BeatStream<L>& in, PieceStream<L>& copy, Stream<BsrNormToken, kShallow>& norms) {
   BsrMeasure<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.header.d complete
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
@@ -205,7 +205,7 @@ void bsr_measure(RawStream<L>& in, PieceStream<L>& copy, Stream<BsrNormToken, kS
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
     cycle();
-    RawBeat<L> beat = {};
+    Beat<L> beat = {};
     if (state.takes()) beat = in.read();
     BsrPiece<L> piece;
     BsrNormToken norm = {};
@@ -351,6 +351,22 @@ void bsr_emit(Stream<BsrGroup, 4>& groups, PieceStream<L>& copy, Stream<Span<L>,
   }
 }
 
+template <int L>
+void bsr_compress(BeatStream<L>& in, BeatStream<L>& out, VerdictStream& verdict) {
+#pragma HLS INLINE
+  PieceStream<L> pieces("bsr pieces");
+  Stream<BsrNormToken, kShallow> norms("bsr norms");
+  Stream<BsrGroup, 4> groups("bsr groups");
+  BeatStream<L> payload("bsr kept"), histogram("bsr histogram");
+  Stream<Span<L>, kShallow> spans("bsr spans");
+  ACTDMA_PROCESS(bsr_measure<L>(in, pieces, norms));
+  ACTDMA_PROCESS(bsr_choose<L>(norms, groups, histogram));
+  ACTDMA_PROCESS(bsr_emit<L>(groups, pieces, spans));
+  ACTDMA_PROCESS(squeeze<L>(spans, payload, verdict));
+  ACTDMA_PROCESS(concatenate<L>(payload, histogram, out));
+  ACTDMA_REGION_END();
+}
+
 // Walks over the groups and fills in zeros for what was dropped. Lengths come from the masks a
 // group at a time, so nothing waits for a popcount.
 template <int L>
@@ -433,7 +449,7 @@ struct BsrParse {
   // Pieces from the last block's end to a multiple of 64 bytes.
   uint32_t padding() const {
 #pragma HLS INLINE
-    const uint32_t words = job.blocks << job.shape.words_log2;
+    const uint32_t words = job.blocks << job.shape.words_log2();
     return (kAlignWords - words % kAlignWords) % kAlignWords / W;
   }
   void begin_group(uint32_t bits) {
@@ -457,7 +473,7 @@ struct BsrParse {
     if (raw_valid) pieces_waiting = 0;
     if (phase == kPad) {
       if (--pad_left == 0) phase = kDrain;
-    } else if (++piece << log2_ceil(W) == 1u << job.shape.words_log2) {
+    } else if (++piece << log2_ceil(W) == 1u << job.shape.words_log2()) {
       piece = 0;
       mask >>= 1;
       const bool over = place.blocks_left == 1;
@@ -473,7 +489,7 @@ struct BsrParse {
 };
 
 template <int L>
-void bsr_parse(BeatStream<L>& in, BeatStream<L>& out, Stream<Verdict, 2>& verdict) {
+void bsr_decompress(BeatStream<L>& in, BeatStream<L>& out, VerdictStream& verdict) {
   BsrParse<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.header.d complete
 #pragma HLS ARRAY_PARTITION variable = state.hold complete

@@ -108,7 +108,7 @@ struct Parse {
     const uint32_t n = raw_left < kBlockWords ? raw_left : kBlockWords;
     const uint32_t m = mask_words(n, job.element);
     const uint32_t mode = w0 & 0xF, length = w0 >> 16;
-    if (!block_length_ok(job.codec, w0, n, m)) {
+    if (!block_layout(job.codec, job.element, w0, n).good) {
       verdict.status = kBadBlock;
       phase = kDrain;
       return;

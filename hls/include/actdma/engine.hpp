@@ -2,6 +2,7 @@
 // out.
 #pragma once
 
+#include "bsr.hpp"
 #include "compress.hpp"
 #include "decompress.hpp"
 #include "finish.hpp"
@@ -14,8 +15,8 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   static_assert(L == 2 || L == 4 || L == 8 || L == 16, "lanes: 64 to 512 bits");
 #pragma HLS INLINE
   Stream<CheckedBeat<L>, kShallow> checked("checked");
-  BeatStream<L> head("head"), payload("payload"), packet("packet");
-  RawStream<L> raw("raw");
+  BeatStream<L> head("head"), payload("payload"), packet("packet"), block_payload("block payload");
+  RawStream<L> raw("raw"), block_raw("block raw");
   BlockStream<L> copy("copy");
   Stream<PackedBeat<L>, kShallow> packed("packed");
   PlaneStream<L> mask("mask");
@@ -23,15 +24,24 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<Choice, 2> choice("choice");
   Stream<Span<L>, kShallow> spans("spans");
   Stream<Tail, 2> tail("tail");
-  Stream<Verdict, 2> verdict("verdict");
+  Stream<uint8_t, 2> chosen("chosen");
+  BeatStream<L> pool_raw("pool raw"), pool_payload("pool payload");
+  BeatStream<L> bsr_raw("bsr raw"), bsr_payload("bsr payload");
+  VerdictStream block_verdict("block verdict"), pool_verdict("pool verdict");
+  VerdictStream bsr_verdict("bsr verdict");
   ACTDMA_PROCESS(input_crc<L, true>(in, checked));
   ACTDMA_PROCESS(ingest<L>(checked, head, raw, tail));
-  ACTDMA_PROCESS(compact_beats<L>(raw, copy, packed));
+  ACTDMA_PROCESS(route(raw, chosen, block_raw, pool_raw, bsr_raw));
+  ACTDMA_PROCESS(compact_beats<L>(block_raw, copy, packed));
   ACTDMA_PROCESS(pack<L>(packed, mask, data, choice));
   ACTDMA_PROCESS(join<L>(choice, copy, mask, data, spans));
-  ACTDMA_PROCESS(squeeze<L>(spans, payload, verdict));
+  ACTDMA_PROCESS(squeeze<L>(spans, block_payload, block_verdict));
+  ACTDMA_PROCESS(absent<L>(pool_raw, pool_payload, pool_verdict));
+  ACTDMA_PROCESS(bsr_compress<L>(bsr_raw, bsr_payload, bsr_verdict));
+  ACTDMA_PROCESS(merge<L>(chosen, payload, block_payload, pool_payload, bsr_payload));
   ACTDMA_PROCESS(concatenate<L>(head, payload, packet));
-  ACTDMA_PROCESS(finish<L, kCompressor>(packet, tail, verdict, out));
+  ACTDMA_PROCESS(
+      finish<L, kCompressor>(packet, tail, out, block_verdict, pool_verdict, bsr_verdict));
   ACTDMA_REGION_END();
 }
 
@@ -40,19 +50,29 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   static_assert(L == 2 || L == 4 || L == 8 || L == 16, "lanes: 64 to 512 bits");
 #pragma HLS INLINE
   Stream<CheckedBeat<L>, kShallow> checked("checked");
-  BeatStream<L> payload("payload"), raw("raw");
+  Stream<RoutedBeat<L>, kShallow> payload("payload");
+  BeatStream<L> block_payload("block payload"), block_raw("block raw"), raw("raw");
   PlaneStream<L> mask("mask"), data("data");
   Stream<Job, 2> job("job");
   Stream<Plan, 4> plan("plan");
   Stream<Move, kShallow> moves("moves");
   Stream<Tail, 2> tail("tail");
-  Stream<Verdict, 2> verdict("verdict");
+  Stream<uint8_t, 2> chosen("chosen");
+  BeatStream<L> pool_raw("pool raw"), pool_payload("pool payload");
+  BeatStream<L> bsr_raw("bsr raw"), bsr_payload("bsr payload");
+  VerdictStream block_verdict("block verdict"), pool_verdict("pool verdict");
+  VerdictStream bsr_verdict("bsr verdict");
   ACTDMA_PROCESS(input_crc<L, false>(in, checked));
   ACTDMA_PROCESS(ingest_frame<L>(checked, job, payload, tail));
-  ACTDMA_PROCESS(parse<L>(job, payload, plan, mask, data));
-  ACTDMA_PROCESS(spread<L>(plan, mask, moves, verdict));
-  ACTDMA_PROCESS(place<L>(moves, data, raw));
-  ACTDMA_PROCESS(finish<L, kDecompressor>(raw, tail, verdict, out));
+  ACTDMA_PROCESS(route(payload, chosen, block_payload, pool_payload, bsr_payload));
+  ACTDMA_PROCESS(parse<L>(job, block_payload, plan, mask, data));
+  ACTDMA_PROCESS(spread<L>(plan, mask, moves, block_verdict));
+  ACTDMA_PROCESS(place<L>(moves, data, block_raw));
+  ACTDMA_PROCESS(absent<L>(pool_payload, pool_raw, pool_verdict));
+  ACTDMA_PROCESS(bsr_decompress<L>(bsr_payload, bsr_raw, bsr_verdict));
+  ACTDMA_PROCESS(merge<L>(chosen, raw, block_raw, pool_raw, bsr_raw));
+  ACTDMA_PROCESS(
+      finish<L, kDecompressor>(raw, tail, out, block_verdict, pool_verdict, bsr_verdict));
   ACTDMA_REGION_END();
 }
 

@@ -27,6 +27,7 @@ class DefaultArithmetic {
 };
 
 // An element's absolute value as float32 bits.
+constexpr uint32_t kExponent = 0x7F800000;
 uint32_t magnitude_fp32(uint32_t bits) { return bits & 0x7FFFFFFF; }
 uint32_t magnitude_bf16(uint16_t bits) { return uint32_t(bits & 0x7FFF) << 16; }
 uint32_t magnitude_fp16(uint16_t bits) {
@@ -37,7 +38,7 @@ uint32_t magnitude_fp16(uint16_t bits) {
   value *= 0x1p112f;
   uint32_t result;
   std::memcpy(&result, &value, 4);
-  return (bits & 0x7C00) == 0x7C00 ? result | kFloatInfinity : result;
+  return (bits & 0x7C00) == 0x7C00 ? result | kExponent : result;
 }
 
 // The norm of a block as float32 bits.
@@ -79,16 +80,16 @@ NormOf norm_of_kind(uint32_t norm, size_t elements) {
 }
 
 NormOf norm_of(const BsrShape& shape) {
-  const size_t elements = size_t(1) << (shape.words_log2 + (shape.kind != kKindFp32));
-  return shape.kind == kKindFp32   ? norm_of_kind<uint32_t, magnitude_fp32>(shape.norm, elements)
-         : shape.kind == kKindBf16 ? norm_of_kind<uint16_t, magnitude_bf16>(shape.norm, elements)
-                                   : norm_of_kind<uint16_t, magnitude_fp16>(shape.norm, elements);
+  const size_t elements = size_t(1) << (shape.words_log2() + (shape.kind != kBsrFp32));
+  return shape.kind == kBsrFp32   ? norm_of_kind<uint32_t, magnitude_fp32>(shape.norm, elements)
+         : shape.kind == kBsrBf16 ? norm_of_kind<uint16_t, magnitude_bf16>(shape.norm, elements)
+                                  : norm_of_kind<uint16_t, magnitude_fp16>(shape.norm, elements);
 }
 
 // Calls step(blocks of the group) for every group of `blocks` blocks, until one is not good.
 template <class Step>
 Status for_groups(size_t blocks, const BsrShape& shape, Step step) {
-  const size_t most = size_t(1) << shape.group_log2;
+  const size_t most = size_t(1) << shape.group_log2();
   for (size_t row_left = shape.columns; blocks > 0;) {
     const size_t group = std::min({most, row_left, blocks});
     const Status status = step(group);
@@ -105,14 +106,15 @@ Status for_groups(size_t blocks, const BsrShape& shape, Step step) {
 void bsr_norms(const uint8_t* raw, size_t blocks, const BsrShape& shape, uint32_t* norms) {
   const DefaultArithmetic arithmetic;
   const NormOf norm_of_block = norm_of(shape);
-  for (size_t i = 0; i < blocks; i++) norms[i] = norm_of_block(raw + (i << (2 + shape.words_log2)));
+  for (size_t i = 0; i < blocks; i++)
+    norms[i] = norm_of_block(raw + (i << (2 + shape.words_log2())));
 }
 
 uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape, uint8_t* out,
                     uint8_t* histogram) {
   const DefaultArithmetic arithmetic;
   const NormOf norm_of_block = norm_of(shape);
-  const size_t block_bytes = size_t(4) << shape.words_log2;
+  const size_t block_bytes = size_t(4) << shape.words_log2();
   uint32_t counts[kHistogramBins] = {};
   for_groups(raw_bytes / block_bytes, shape, [&](size_t group) {
     uint8_t* const mask_at = out;
@@ -135,7 +137,7 @@ uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape,
 
 Status decode_bsr(const uint8_t*& in, const uint8_t* end, const BsrShape& shape, uint8_t* out,
                   size_t raw_bytes) {
-  const size_t block_bytes = size_t(4) << shape.words_log2;
+  const size_t block_bytes = size_t(4) << shape.words_log2();
   return for_groups(raw_bytes / block_bytes, shape, [&](size_t group) {
     if (size_t(end - in) < kMaskBytes) return kBadLength;
     const auto mask = load<uint32_t>(in);

@@ -137,9 +137,8 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
   uint8_t* const payload = out + kHeaderBytes;
   const bool bsr = stream.codec == kCodecBsr;
   uint8_t histogram[kHistogramBytes];
-  uint8_t* const end =
-      bsr ? encode_bsr(raw, d[kDescRawLow], bsr_shape(d + kDescParameters), payload, histogram)
-          : encode_blocks(kernels, raw, d[kDescRawLow], payload, stream);
+  uint8_t* const end = bsr ? encode_bsr(raw, d[kDescRawLow], BsrShape(d), payload, histogram)
+                           : encode_blocks(kernels, raw, d[kDescRawLow], payload, stream);
   const auto payload_bytes = static_cast<size_t>(end - payload);
   uint8_t* const extension = payload + padded(payload_bytes);
   std::memset(end, 0, static_cast<size_t>(extension - end));
@@ -187,7 +186,7 @@ Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet
   const uint8_t* in = payload;
   const bool bsr = stream.codec == kCodecBsr;
   const Status payload_status =
-      bsr ? decode_bsr(in, trailer, bsr_shape(d + kDescParameters), out, out_bytes)
+      bsr ? decode_bsr(in, trailer, BsrShape(d), out, out_bytes)
           : decode_blocks(kernels, in, static_cast<size_t>(trailer - payload), out, out_bytes,
                           past_caches, stream);
   if (payload_status != kGood) return payload_status;

@@ -81,11 +81,12 @@ uint32_t py_decode_blocks(const py::object& payload, uint32_t codec, uint32_t el
 void py_bsr_norms(const py::object& raw, const std::vector<uint32_t>& parameters,
                   const py::object& out) {
   const Buffer from(raw, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
-  const uint32_t words[8] = {parameters.at(0), parameters.at(1), parameters.at(2)};
-  const BsrShape shape = bsr_shape(words);
-  const size_t blocks = from.size() >> (2 + shape.words_log2);
-  if (!check_bsr(words, shape.kind == kKindFp32 ? 4 : 2)) throw py::value_error("bad parameters");
-  if (to.size() != 4 * blocks || from.size() != blocks << (2 + shape.words_log2)) {
+  uint32_t d[kHeaderWords] = {};
+  for (int i = 0; i < 3; i++) d[kDescParameters + i] = parameters.at(i);
+  const BsrShape shape(d);
+  const size_t blocks = from.size() >> (2 + shape.words_log2());
+  if (!shape.good(shape.kind == kBsrFp32 ? 4 : 2)) throw py::value_error("bad parameters");
+  if (to.size() != 4 * blocks || from.size() != blocks << (2 + shape.words_log2())) {
     throw py::value_error("raw or out has another size");
   }
   const py::gil_scoped_release unlocked;
