@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import descriptors, packets_into
-from ..codecs import reference
+from ..codecs import Coding, reference
 from ..frame import (
     ALIGN,
     BLOCK_BYTES,
@@ -110,18 +110,22 @@ class Board:
         return {**self._info, "codecs": list(self._info["codecs"])}
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
     ) -> Frame:
         """See `actdma.backend.Backend.compress`. ValueError if a frame of ``frame_bytes`` might not
         fit the DMA's length register, `BoardError` if the board fails."""
-        self._check_codec(codec)
-        limit = self._links[Engine.COMPRESSOR].max_bytes
-        if frame_bound(min(frame_bytes, data.size)) > limit:
-            raise ValueError(
-                f"frame_bytes is {frame_bytes}; through this board's DMA (length register up to "
-                f"{limit} bytes) at most {_largest_raw(limit)} fit"
-            )
         plan = list(descriptors(data.size, dtype, codec, frame_bytes))
+        self._check_codec(plan[0].codec)
+        limit = self._links[Engine.COMPRESSOR].max_bytes
+        largest = plan[0].raw_bytes
+        if frame_bound(largest) > limit:
+            what = f"frame_bytes is {frame_bytes}"
+            if largest > frame_bytes:
+                what = f"a map has {largest} bytes"
+            raise ValueError(
+                f"{what}; through this board's DMA (length register up to {limit} bytes) at most "
+                f"{_largest_raw(limit)} fit"
+            )
         out = np.empty(sum(frame_bound(d.raw_bytes) for d in plan), np.uint8)
         offsets, cycles, start = [0], None, 0
         for descriptor in plan:
@@ -131,7 +135,7 @@ class Board:
             cycles = _add(cycles, taken)
             start = stop
         out.resize(offsets[-1], refcheck=False)
-        return Frame(out, tuple(offsets), data.size, dtype, codec, cycles)
+        return Frame(out, tuple(offsets), data.size, dtype, Codec(plan[0].codec), cycles)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
         """See `actdma.backend.Backend.decompress`. `BoardError` if the board fails."""

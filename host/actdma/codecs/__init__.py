@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from ..frame import Codec, DType
+from .coding import Coding, Lossy
+from .pool import Pool
+
+__all__ = ["Coding", "Lossy", "Pool", "best_codec", "parameters", "takes"]
 
 _EXPONENT_BITS = {
     DType.float32: 8,

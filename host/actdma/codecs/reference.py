@@ -8,18 +8,20 @@ from ..frame import (
     ALLOWED_MODES,
     BLOCK_BYTES,
     HEADER_BYTES,
+    LOSSLESS,
     Codec,
     Descriptor,
     FrameError,
     Mode,
     Operation,
+    PoolShape,
     Status,
     Trailer,
     blocks,
     crc,
     padded,
 )
-from . import records, zvc
+from . import pool, records, zvc
 from .ints import Ints
 from .zve import Zve
 
@@ -108,13 +110,7 @@ def _lengths(w0: int, block_bytes: int, descriptor: Descriptor) -> tuple[int, in
 
 def encode_frame(raw: np.ndarray, descriptor: Descriptor) -> np.ndarray:
     """The frame that holds ``raw`` (uint8, 1-D, ``descriptor.raw_bytes`` long)."""
-    data = np.zeros(padded(raw.size), np.uint8)
-    data[: raw.size] = raw
-    words = [
-        encode_block(data[i : i + BLOCK_BYTES], descriptor)
-        for i in range(0, data.size, BLOCK_BYTES)
-    ]
-    payload = b"".join(w.tobytes() for w in words)
+    payload, raw_crc = _encode_payload(raw, descriptor)
     head = descriptor.pack()
     body = head + payload + bytes(padded(len(payload)) - len(payload))
     trailer = Trailer(
@@ -122,7 +118,7 @@ def encode_frame(raw: np.ndarray, descriptor: Descriptor) -> np.ndarray:
         descriptor_crc=int.from_bytes(head[-4:], "little"),
         raw_bytes=descriptor.raw_bytes,
         payload_bytes=len(payload),
-        raw_crc=crc(data),
+        raw_crc=raw_crc,
     )
     return np.frombuffer(body + trailer.pack(crc(body)), np.uint8)
 
@@ -136,7 +132,7 @@ def decode_frame(packet: np.ndarray) -> tuple[Descriptor, np.ndarray]:
         raise FrameError(Status.LENGTH, f"{packet.size} bytes")
     data, walked = _decode_payload(packet[HEADER_BYTES:-HEADER_BYTES].view("<u4"), descriptor)
     if padded(walked) != packet.size - 2 * HEADER_BYTES:
-        raise FrameError(Status.LENGTH, "data follows the last block")
+        raise FrameError(Status.LENGTH, "data follows the payload")
     trailer = Trailer.unpack(packet)
     announced = (
         trailer.status,
@@ -156,13 +152,28 @@ def decode_frame(packet: np.ndarray) -> tuple[Descriptor, np.ndarray]:
         raise FrameError(Status.TRAILER)
     if trailer.frame_crc != crc(packet[:-4]):
         raise FrameError(Status.FRAME_CRC)
-    if trailer.raw_crc != crc(data):
+    if trailer.raw_crc != (crc(data) if descriptor.codec in LOSSLESS else 0):
         raise FrameError(Status.RAW_CRC)
     return descriptor, data[: descriptor.raw_bytes]
 
 
+def _encode_payload(raw: np.ndarray, descriptor: Descriptor) -> tuple[bytes, int]:
+    """The payload, and the raw CRC of its frame."""
+    if descriptor.codec == Codec.POOL:
+        return pool.encode(raw, PoolShape.of(descriptor.parameters)), 0
+    data = np.zeros(padded(raw.size), np.uint8)
+    data[: raw.size] = raw
+    words = [
+        encode_block(data[i : i + BLOCK_BYTES], descriptor)
+        for i in range(0, data.size, BLOCK_BYTES)
+    ]
+    return b"".join(w.tobytes() for w in words), crc(data)
+
+
 def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int]:
-    """Padded raw data of all blocks, and the bytes they took."""
+    """The data, of blocks with its padding, and the bytes that the payload takes."""
+    if descriptor.codec == Codec.POOL:
+        return pool.decode(words, PoolShape.of(descriptor.parameters))
     total = padded(descriptor.raw_bytes)
     parts, position = [np.empty(0, np.uint8)], 0
     for number in range(blocks(total)):
