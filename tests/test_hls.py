@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from actdma.emulation._fabric import Engine
 
-from actdma.codecs import reference
+from actdma.codecs import parameters, reference, takes
 from actdma.frame import (
+    ALLOWED_MODES,
     Codec,
     Descriptor,
     DType,
     FrameError,
+    Mode,
     Status,
     Trailer,
     answer_bytes,
@@ -26,7 +28,35 @@ from actdma.frame import (
 
 ROOT = Path(__file__).parents[1]
 LANES = (2, 4, 8, 16)
-DTYPES = (DType.uint8, DType.bfloat16, DType.float32, DType.int64)
+DTYPES = (
+    DType.uint8,
+    DType.int8,
+    DType.float16,
+    DType.bfloat16,
+    DType.int16,
+    DType.float32,
+    DType.uint32,
+    DType.int64,
+)
+
+
+def describe(codec, dtype, size, sequence=0):
+    words = parameters(codec, dtype)
+    return Descriptor(codec, dtype.element_bytes, size, sequence, dtype=dtype, parameters=words)
+
+
+def narrow(rng, size, dtype, density):
+    """Elements that differ little in what counts: exponents of floats, all but the lowest bits of
+    integers, which lie around 0 or somewhere else."""
+    items = rng.integers(0, 256, (-(-size // dtype.element_bytes), dtype.element_bytes))
+    if takes(Codec.ZVE, dtype):
+        items[:, -1] = rng.choice([0, 1, 0x3F, 0xBF]) ^ rng.integers(0, 4, len(items))
+    else:
+        start = rng.choice([0, 7, 255]) if dtype.element_bytes > 1 else 7
+        items[:, 0] = start ^ rng.integers(0, 8, len(items))
+        items[:, 1:] = rng.choice([0, 255]) if start == 255 else 0
+    items[rng.random(len(items)) >= density] = 0
+    return items.astype(np.uint8).ravel()[:size]
 
 
 def exchange(engine, packet, room):
@@ -55,6 +85,17 @@ def sparse(rng, size, element, density):
     return raw
 
 
+def specials(dtype):
+    """NaN payloads, infinities, denormals, both zeros, the largest and the least numbers."""
+    exponent_bits = 5 if dtype == DType.float16 else 8
+    mantissa_bits = 8 * dtype.itemsize - 1 - exponent_bits
+    ones = (1 << exponent_bits) - 1
+    exponents, mantissas = [0, 1, ones // 2, ones - 1, ones], [0, 1, 2, (1 << mantissa_bits) - 1]
+    items = [e << mantissa_bits | m for e in exponents for m in mantissas]
+    both = np.array(items + [x | 1 << 8 * dtype.itemsize - 1 for x in items])
+    return both.astype(f"<u{dtype.itemsize}").view(np.uint8)
+
+
 def reseal(packet):
     """Make the CRCs of a tampered frame good again, as an attacker would."""
     packet[60:64] = np.frombuffer(crc(packet[:60]).to_bytes(4, "little"), np.uint8)
@@ -81,11 +122,13 @@ def test_csim_benches_pass(tmp_path, sanitize):
 def test_engines_and_reference_write_the_same_bytes(lanes, dtype):
     rng = np.random.default_rng(lanes)
     compressor, decompressor = Engine("compress", lanes), Engine("decompress", lanes)
+    modes = set()
     for size in (1, 63, 64, 65, 4096, 8191, 8192, 8193, 8256, 30000):
         for density in (0, 0.02, 0.5, 0.9, 1):
-            for codec in Codec:
-                raw = sparse(rng, size, dtype.element_bytes, density)
-                descriptor = Descriptor(codec, dtype.element_bytes, size, sequence=3, dtype=dtype)
+            for codec in (c for c in Codec if takes(c, dtype)):
+                make = rng.choice([sparse, narrow])
+                raw = make(rng, size, dtype.element_bytes if make is sparse else dtype, density)
+                descriptor = describe(codec, dtype, size, sequence=3)
                 expected = reference.encode_frame(raw, descriptor)
                 frame = exchange(compressor, request(descriptor, raw), frame_bound(size))
                 assert frame.tobytes() == expected.tobytes()
@@ -96,6 +139,24 @@ def test_engines_and_reference_write_the_same_bytes(lanes, dtype):
                 assert trailer.status == Status.GOOD
                 assert trailer.frame_crc == crc(answer[:-4])
                 assert trailer.raw_crc == crc(answer[:-64])
+                modes.add(frame[64] & 15 if size else Mode.RAW)
+    assert modes == {m for c in Codec if takes(c, dtype) for m in ALLOWED_MODES[c]}
+
+
+@pytest.mark.parametrize(
+    "dtype", [DType.float32, DType.float16, DType.bfloat16], ids=lambda d: d.name
+)
+def test_specials_pass_through_zve_in_fabric(dtype):
+    rng = np.random.default_rng(5)
+    raw = specials(dtype)
+    raw = np.concatenate(
+        [raw, np.frombuffer(rng.permutation(raw.view(f"V{dtype.itemsize}")), "u1")]
+    )
+    descriptor = describe(Codec.ZVE, dtype, raw.size)
+    frame = exchange(Engine("compress"), request(descriptor, raw), frame_bound(raw.size))
+    assert frame.tobytes() == reference.encode_frame(raw, descriptor).tobytes()
+    answer = exchange(Engine("decompress"), frame, answer_bytes(raw.size))
+    assert answer[: raw.size].tobytes() == raw.tobytes()
 
 
 @pytest.mark.parametrize("kind", ["compress", "decompress"])
@@ -113,7 +174,7 @@ def tampered(rng, packet):
     """A frame with something wrong in one of the ways a test has a name for, mostly re-sealed."""
     packet = packet.copy()
     position = int(rng.integers(0, packet.size))
-    match rng.integers(0, 6):
+    match rng.integers(0, 7):
         case 0:
             packet[position] ^= rng.integers(1, 256)
         case 1:
@@ -127,6 +188,10 @@ def tampered(rng, packet):
             w0 = packet[64:68].view("<u4")
             w0[0] = rng.choice([rng.integers(0, 1 << 32), w0[0] ^ (1 << rng.integers(0, 32))])
             reseal(packet)
+        case 6:  # two blocks' worth of trouble: the first disagrees, the second is cut off
+            packet[64 + 4 : 64 + 12] ^= 0x55
+            packet = np.concatenate([packet[: packet.size // 128 * 64], packet[-64:]])
+            reseal(packet)
         case 5:
             start = int(rng.integers(64, packet.size))
             packet[start : start + 8] = rng.integers(0, 256, min(8, packet.size - start))
@@ -139,10 +204,11 @@ def test_hostile_frames_get_the_reference_verdict(lanes):
     rng = np.random.default_rng(lanes)
     engine = Engine("decompress", lanes)
     seen = set()
-    for number in range(1500):
-        element, size = int(rng.choice([1, 2, 4, 8])), int(rng.choice([64, 65, 640, 8200, 20000]))
-        raw = sparse(rng, size, element, rng.choice([0, 0.1, 0.5, 0.9, 1]))
-        descriptor = Descriptor(int(rng.integers(0, 2)), element, size, sequence=number)
+    for number in range(3000):
+        dtype, size = DTYPES[number % len(DTYPES)], int(rng.choice([64, 65, 640, 8200, 20000]))
+        codec = rng.choice([c for c in Codec if takes(c, dtype)])
+        raw = narrow(rng, size, dtype, rng.choice([0, 0.1, 0.5, 0.9, 1]))
+        descriptor = describe(Codec(codec), dtype, size, sequence=number)
         packet = tampered(rng, reference.encode_frame(raw, descriptor))
         answer = exchange(engine, packet, 1 << 17)
         trailer = Trailer.unpack(answer)
@@ -200,12 +266,22 @@ def test_threads_take_turns_with_an_engine():
 
 
 @pytest.mark.parametrize("lanes", [4, 16])
-@pytest.mark.parametrize("dtype", [DType.float32, DType.bfloat16], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    ("codec", "dtype"),
+    [
+        (Codec.ZVC, DType.float32),
+        (Codec.ZVE, DType.float32),
+        (Codec.ZVE, DType.bfloat16),
+        (Codec.INTS, DType.uint8),
+        (Codec.INTS, DType.int64),
+    ],
+    ids=lambda x: x.name.lower(),
+)
 @pytest.mark.parametrize("density", [0, 0.1, 0.5, 0.9, 1])
-def test_fabric_moves_0_95_beats_per_cycle_each_way(lanes, dtype, density):
+def test_fabric_moves_0_95_beats_per_cycle_each_way(lanes, codec, dtype, density):
     size = 1 << 20
-    raw = sparse(np.random.default_rng(1), size, dtype.element_bytes, density)
-    descriptor = Descriptor(element_bytes=dtype.element_bytes, raw_bytes=size, dtype=dtype)
+    raw = narrow(np.random.default_rng(1), size, dtype, density)
+    descriptor = describe(codec, dtype, size)
     beats = size / (4 * lanes)
     compressor, decompressor = Engine("compress", lanes), Engine("decompress", lanes)
     frame = exchange(compressor, request(descriptor, raw), frame_bound(size))

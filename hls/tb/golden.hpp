@@ -2,6 +2,7 @@
 // cleverness.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -35,13 +36,15 @@ inline void pad(Bytes& out) {
 }
 
 inline Bytes descriptor(uint32_t codec, uint32_t element, uint32_t sequence, uint32_t raw_bytes,
-                        uint32_t operation = actdma::kTransfer) {
+                        uint32_t parameter = 0, uint32_t operation = actdma::kTransfer) {
   Bytes d;
   put32(d, actdma::kMagic);
   put32(d, actdma::kVersion | operation << 8 | codec << 16 | element << 24);
   put32(d, sequence);
   put32(d, 1);
   put32(d, raw_bytes);
+  put32(d, 0);
+  put32(d, parameter);
   while (d.size() < 60) d.push_back(0);
   put32(d, crc(d));
   return d;
@@ -54,28 +57,108 @@ inline Bytes request(const Bytes& descriptor, const Bytes& raw) {
   return packet;
 }
 
-inline void put_block(Bytes& out, const uint8_t* block, size_t size, uint32_t codec,
-                      size_t element) {
+// Bits, lowest first, in words.
+struct Bits {
+  Bytes bytes;
+  size_t count = 0;
+  void put(uint64_t value, size_t n) {
+    for (size_t k = 0; k < n; k++, count++) {
+      if (count % 32 == 0) bytes.resize(bytes.size() + 4);
+      bytes[count / 8] |= uint8_t((value >> k & 1) << count % 8);
+    }
+  }
+};
+
+inline size_t bit_length(uint64_t x) { return x ? 1 + bit_length(x / 2) : 0; }
+
+// One group of elements: its header and its record.
+inline void put_group(Bits& headers, Bits& records, const std::vector<uint32_t>& group,
+                      uint32_t codec, size_t element, uint32_t parameter) {
+  const size_t lanes = element == 1 ? 64 : 32, bits = 8 * element;
+  auto planes = [&](size_t n, auto value) {
+    for (size_t j = 0; j < n; j++)
+      for (size_t i = 0; i < lanes; i++)
+        records.put(i < group.size() ? value(group[i]) >> j : 0, 1);
+  };
+  if (codec == actdma::kCodecZve) {
+    const size_t mantissa = bits - 1 - parameter;
+    auto exponent = [&](uint32_t x) { return x >> mantissa & ((1u << parameter) - 1); };
+    uint32_t most = 0, least = 255, sign = 0;
+    for (uint32_t x : group) {
+      most = std::max(most, exponent(x));
+      least = std::min(least, exponent(x));
+      sign |= x >> (bits - 1);
+    }
+    const size_t needed = bit_length(most - least);
+    headers.put(most, 8);
+    headers.put(sign, 1);
+    headers.put(std::min<size_t>(needed, 7), 3);
+    planes(mantissa, [](uint32_t x) { return x; });
+    planes(sign, [&](uint32_t x) { return x >> (bits - 1); });
+    planes(needed == 7 ? 8 : needed, [&](uint32_t x) { return most - exponent(x); });
+    return;
+  }
+  auto number = [&](uint32_t x) -> int64_t {
+    return parameter && x >> (bits - 1) ? int64_t(x) - (int64_t(1) << bits) : int64_t(x);
+  };
+  int64_t least = number(group[0]), most = least;
+  for (uint32_t x : group) {
+    least = std::min(least, number(x));
+    most = std::max(most, number(x));
+  }
+  const size_t width = bit_length(uint64_t(most - least));
+  if (width == bits) least = 0;
+  if (element == 1) headers.put(uint64_t(least), 8);
+  headers.put(width, element == 1 ? 4 : 12);
+  if (element > 1 && width < bits) {
+    records.put(uint64_t(least), bits);
+    records.put(0, 32 - bits);
+  }
+  planes(width, [&](uint32_t x) { return uint64_t(number(x) - least); });
+}
+
+inline void put_block(Bytes& out, const uint8_t* block, size_t size, uint32_t codec, size_t element,
+                      uint32_t parameter) {
   if (element == 8) element = 4;
-  Bytes mask((size / element + 31) / 32 * 4), data;
-  for (size_t i = 0; i < size / element; i++) {
-    bool any = false;
-    for (size_t k = 0; k < element; k++) any |= block[i * element + k] != 0;
-    if (!any) continue;
-    mask[i / 8] |= uint8_t(1 << i % 8);
-    data.insert(data.end(), block + i * element, block + (i + 1) * element);
+  Bits mask, data, headers, records;
+  std::vector<uint32_t> group;
+  size_t groups = 0, kept = 0;
+  auto end_group = [&] {
+    if (group.empty()) return;
+    put_group(headers, records, group, codec, element, parameter);
+    group.clear();
+    groups++;
+  };
+  for (size_t i = 0; i < size; i += element) {
+    uint32_t x = 0;
+    for (size_t k = 0; k < element; k++) x |= uint32_t(block[i + k]) << 8 * k;
+    mask.put(x != 0, 1);
+    if (!x) continue;
+    kept++;
+    data.put(x, 8 * element);
+    if (codec < actdma::kCodecZve) continue;
+    group.push_back(x);
+    if (group.size() == (element == 1 ? 64u : 32u)) end_group();
   }
-  while (data.size() % 4) data.push_back(0);
-  if (codec == actdma::kCodecZvc && data.empty()) {
-    put32(out, actdma::kModeZero);
-  } else if (codec == actdma::kCodecZvc && mask.size() + data.size() < size) {
-    put32(out, actdma::kModeZvc | uint32_t(mask.size() + data.size()) / 4 << 16);
-    out.insert(out.end(), mask.begin(), mask.end());
-    out.insert(out.end(), data.begin(), data.end());
-  } else {
-    put32(out, actdma::kModeRaw | uint32_t(size / 4) << 16);
-    out.insert(out.end(), block, block + size);
+  end_group();
+  const bool dense = kept == size / element;
+  const uint32_t zvc = uint32_t(mask.bytes.size() + data.bytes.size()) / 4;
+  uint32_t length = uint32_t(size / 4), w0 = actdma::kModeRaw;
+  std::vector<Bytes> planes = {Bytes(block, block + size)};
+  if (codec != actdma::kCodecRaw && zvc < length) {
+    w0 = actdma::kModeZvc, length = zvc, planes = {mask.bytes, data.bytes};
   }
+  if (dense) mask.bytes.clear();
+  const uint32_t recorded =
+      uint32_t(mask.bytes.size() + headers.bytes.size() + records.bytes.size()) / 4;
+  if (codec >= actdma::kCodecZve && recorded < length) {
+    w0 = (codec == actdma::kCodecZve ? actdma::kModeZve : actdma::kModeInts) |
+         uint32_t(groups - 1) << 4 | uint32_t(dense) << 12;
+    length = recorded, planes = {mask.bytes, headers.bytes, records.bytes};
+  }
+  if (codec != actdma::kCodecRaw && kept == 0) w0 = actdma::kModeZero, length = 0, planes = {};
+  put32(out, w0 | length << 16);
+  for (const Bytes& plane : planes) out.insert(out.end(), plane.begin(), plane.end());
 }
 
 inline void put_trailer(Bytes& out, uint32_t status, const Bytes& descriptor, uint32_t payload,
@@ -101,7 +184,7 @@ inline Bytes frame(const Bytes& descriptor, Bytes raw) {
   Bytes out = descriptor, blocks;
   for (size_t i = 0; i < raw.size(); i += 8192)
     put_block(blocks, raw.data() + i, std::min<size_t>(8192, raw.size() - i), descriptor[6],
-              descriptor[7]);
+              descriptor[7], descriptor[24]);
   const uint32_t payload = uint32_t(blocks.size());
   out.insert(out.end(), blocks.begin(), blocks.end());
   pad(out);
@@ -109,16 +192,18 @@ inline Bytes frame(const Bytes& descriptor, Bytes raw) {
   return out;
 }
 
-// What the decompressor must answer to `frame(descriptor, raw)`.
-inline Bytes answer(const Bytes& descriptor, Bytes raw) {
-  const uint32_t payload = get32(frame(descriptor, raw), frame(descriptor, raw).size() - 40);
+// What the decompressor must answer to `frame`, which is `frame(descriptor, raw)`.
+inline Bytes answer(const Bytes& frame, const Bytes& descriptor, Bytes raw) {
+  const uint32_t payload = get32(frame, frame.size() - 40);
   pad(raw);
   Bytes out = raw;
   put_trailer(out, 0, descriptor, payload, crc(raw));
   return out;
 }
 
-inline Bytes random_raw(size_t size, size_t element, double density, uint32_t seed) {
+// `spread`: the highest byte of an element varies that much only, as exponents and indices do.
+inline Bytes random_raw(size_t size, size_t element, double density, uint32_t seed,
+                        uint32_t spread = 255) {
   Bytes raw(size);
   uint64_t state = seed * 0x9E3779B97F4A7C15ull + 1;
   auto next = [&state] {
@@ -129,9 +214,28 @@ inline Bytes random_raw(size_t size, size_t element, double density, uint32_t se
   };
   for (size_t i = 0; i < size; i += element) {
     if (next() >= density * 4294967296.0) continue;
-    for (size_t k = i; k < i + element && k < size; k++) raw[k] = uint8_t(1 + next() % 255);
+    for (size_t k = i; k < i + element && k < size; k++) {
+      raw[k] = uint8_t(k + 1 < i + element ? 1 + next() % 255 : 1 + next() % spread);
+    }
   }
   return raw;
+}
+
+// What an element size is tried with: every codec that takes it, with every parameter.
+struct Coding {
+  uint32_t codec;
+  uint32_t parameter;
+  uint32_t spread;
+};
+
+inline std::vector<Coding> codings(uint32_t element) {
+  std::vector<Coding> list = {{actdma::kCodecRaw, 0, 255}, {actdma::kCodecZvc, 0, 255}};
+  for (uint32_t spread : {2u, 255u}) {
+    for (uint32_t is_signed : {0u, 1u}) list.push_back({actdma::kCodecInts, is_signed, spread});
+    if (element == 2) list.push_back({actdma::kCodecZve, 5, spread});
+    if (element == 2 || element == 4) list.push_back({actdma::kCodecZve, 8, spread});
+  }
+  return list;
 }
 
 [[noreturn]] inline void fail(const char* what, const char* where) {

@@ -82,56 +82,69 @@ Result run(bool compress, const std::vector<Bytes>& packets, const Pattern& idle
   return result;
 }
 
+// Back to back, a frame of every codec and length.
+struct Vectors {
+  std::vector<Bytes> requests, frames, answers;
+};
+
+static Vectors vectors(uint32_t element, double density) {
+  Vectors v;
+  for (uint32_t size : {1, 4, 63, 64, 65, 1000, 8191, 8192, 8193, 16384, 24640})
+    for (const golden::Coding& coding : golden::codings(element)) {
+      const Bytes raw = golden::random_raw(size, element, density, size, coding.spread);
+      const Bytes head = golden::descriptor(coding.codec, element, size, size, coding.parameter);
+      v.requests.push_back(golden::request(head, raw));
+      v.frames.push_back(golden::frame(head, raw));
+      v.answers.push_back(golden::answer(v.frames.back(), head, raw));
+    }
+  return v;
+}
+
 template <int L>
 int lossless() {
   int cases = 0;
-  const uint32_t sizes[] = {1, 4, 63, 64, 65, 1000, 8191, 8192, 8193, 16384, 24640};
-  for (const Named& idle : kPatterns)
-    for (const Named& pressure : kPatterns)
-      for (uint32_t element : {1u, 2u, 4u, 8u})
-        for (double density : {0.0, 0.05, 0.5, 0.95, 1.0}) {
+  for (uint32_t element : {1u, 2u, 4u, 8u})
+    for (double density : {0.0, 0.05, 0.5, 0.95, 1.0}) {
+      const Vectors v = vectors(element, density);
+      for (const Named& idle : kPatterns)
+        for (const Named& pressure : kPatterns) {
           const std::string where =
               std::to_string(L) + " lanes, idle " + idle.name + ", back-pressure " + pressure.name +
               ", element " + std::to_string(element) + ", density " + std::to_string(density);
-          std::vector<Bytes> requests, frames, answers;
-          for (uint32_t size : sizes)
-            for (uint32_t codec : {actdma::kCodecZvc, actdma::kCodecRaw}) {
-              const Bytes raw = golden::random_raw(size, element, density, size);
-              const Bytes head = golden::descriptor(codec, element, size, size);
-              requests.push_back(golden::request(head, raw));
-              frames.push_back(golden::frame(head, raw));
-              answers.push_back(golden::answer(head, raw));
-              cases++;
-            }
-          golden::check(run<L>(true, requests, idle.pause, pressure.pause, where).packets == frames,
-                        "frame differs", where.c_str());
-          golden::check(run<L>(false, frames, idle.pause, pressure.pause, where).packets == answers,
-                        "answer differs", where.c_str());
+          const auto frames = run<L>(true, v.requests, idle.pause, pressure.pause, where).packets;
+          golden::check(frames == v.frames, "frame differs", where.c_str());
+          const auto answers = run<L>(false, v.frames, idle.pause, pressure.pause, where).packets;
+          golden::check(answers == v.answers, "answer differs", where.c_str());
+          cases += int(v.requests.size());
         }
+    }
   return cases;
 }
 
-// Every element size and density at 1 MiB: beats of raw data per cycle.
+// Every codec, element size and density at 1 MiB: beats of raw data per cycle.
 template <int L>
 int rates() {
   int cases = 0;
   const uint32_t size = 1 << 20;
   const Pattern& none = kPatterns[0].pause;
-  for (uint32_t element : {1u, 2u, 4u})
-    for (double density : {0.0, 0.1, 0.5, 0.9, 1.0}) {
-      const std::string where = std::to_string(L) + " lanes, element " + std::to_string(element) +
-                                ", density " + std::to_string(density);
-      const Bytes raw = golden::random_raw(size, element, density, 1);
-      const Bytes head = golden::descriptor(actdma::kCodecZvc, element, 0, size);
-      const Result there = run<L>(true, {golden::request(head, raw)}, none, none, where);
-      const Result back = run<L>(false, there.packets, none, none, where);
-      const double beats = size / (4.0 * L);
-      std::printf("  %s: %.3f beats/cycle compressing, %.3f decompressing (modelled)\n",
-                  where.c_str(), beats / there.cycles, beats / back.cycles);
-      golden::check(beats / there.cycles >= 0.95 && beats / back.cycles >= 0.95,
-                    "below 0.95 beats per cycle", where.c_str());
-      cases++;
-    }
+  for (uint32_t element : {1u, 2u, 4u, 8u})
+    for (double density : {0.0, 0.1, 0.5, 0.9, 1.0})
+      for (const golden::Coding& coding : golden::codings(element)) {
+        const std::string where = std::to_string(L) + " lanes, codec " +
+                                  std::to_string(coding.codec) + ", element " +
+                                  std::to_string(element) + ", density " + std::to_string(density) +
+                                  ", spread " + std::to_string(coding.spread);
+        const Bytes raw = golden::random_raw(size, element, density, 1, coding.spread);
+        const Bytes head = golden::descriptor(coding.codec, element, 0, size, coding.parameter);
+        const Result there = run<L>(true, {golden::request(head, raw)}, none, none, where);
+        const Result back = run<L>(false, there.packets, none, none, where);
+        const double beats = size / (4.0 * L);
+        std::printf("  %s: %.3f beats/cycle compressing, %.3f decompressing (modelled)\n",
+                    where.c_str(), beats / there.cycles, beats / back.cycles);
+        golden::check(beats / there.cycles >= 0.95 && beats / back.cycles >= 0.95,
+                      "below 0.95 beats per cycle", where.c_str());
+        cases++;
+      }
   return cases;
 }
 
@@ -157,6 +170,9 @@ static std::vector<Hostile> hostile_requests() {
     d[at] = value;
     return golden::request(reseal(d), raw);
   };
+  auto coded = [&](uint32_t codec, uint32_t element, uint32_t parameter) {
+    return golden::request(golden::descriptor(codec, element, 5, 9000, parameter), raw);
+  };
   Bytes damaged = golden::request(head, raw), early = damaged, late = damaged, only = head;
   damaged[20] ^= 1;
   early.resize(early.size() - 64);
@@ -170,6 +186,9 @@ static std::vector<Hostile> hostile_requests() {
           {"element", with(7, 3), actdma::kBadElement},
           {"flag", with(12, 3), actdma::kBadReserved},
           {"parameter", with(24, 1), actdma::kBadReserved},
+          {"parameter 0 of ints", coded(actdma::kCodecInts, 4, 2), actdma::kBadReserved},
+          {"exponent bits", coded(actdma::kCodecZve, 4, 5), actdma::kBadReserved},
+          {"element of zve", coded(actdma::kCodecZve, 8, 8), actdma::kBadElement},
           {"raw bytes", with(19, 0xFF), actdma::kBadRawBytes},
           {"raw bytes, high word", with(20, 1), actdma::kBadRawBytes},
           {"early TLAST", early, actdma::kBadLength},
@@ -199,6 +218,20 @@ static std::vector<Hostile> hostile_frames() {
   list.push_back({"early TLAST", early, actdma::kBadLength});
   list.push_back({"late TLAST", late, actdma::kBadLength});
   list.push_back({"descriptor alone", only, actdma::kBadLength});
+  const Bytes packed = golden::frame(golden::descriptor(actdma::kCodecZve, 4, 5, 9000, 8),
+                                     golden::random_raw(9000, 4, 0.5, 7, 3));
+  auto with = [&](size_t at, uint8_t value) {
+    Bytes f = packed;
+    f[at] ^= value;
+    return f;
+  };
+  const size_t headers = 64 + 4 + 256;  // after the first block's W0 and mask plane
+  list.push_back({"groups", with(64, 16), actdma::kBadBlock});
+  list.push_back({"dense", with(65, 16), actdma::kBadBlock});
+  list.push_back({"reserved bits of W0", with(65, 32), actdma::kBadBlock});
+  list.push_back({"width", with(headers + 1, 2), actdma::kBadBlock});
+  list.push_back({"largest exponent", with(headers, 1), actdma::kBadFrameCrc});
+  list.push_back({"record", with(headers + 200, 1), actdma::kBadFrameCrc});
   return list;
 }
 
@@ -216,7 +249,7 @@ int hostile() {
           std::to_string(L) + " lanes, " + (compress ? "request: " : "frame: ") + h.name;
       const Bytes& good = compress ? request : frame;
       const auto answers = run<L>(compress, {good, h.packet, good}, none, none, where).packets;
-      const Bytes expected = compress ? frame : golden::answer(head, raw);
+      const Bytes expected = compress ? frame : golden::answer(frame, head, raw);
       golden::check(answers[0] == expected && answers[2] == expected, "a good packet suffered",
                     where.c_str());
       golden::check(status(answers[1]) == h.expected,
@@ -239,7 +272,7 @@ int hostile() {
 
 template <int L>
 int identify() {
-  const Bytes request = golden::descriptor(0, 0, 77, 0, actdma::kIdentify);
+  const Bytes request = golden::descriptor(0, 0, 77, 0, 0, actdma::kIdentify);
   Bytes clean = request;
   clean[12] = 0;
   for (bool compress : {true, false}) {

@@ -78,25 +78,69 @@ void crc() {
 // One step of the packer: a full beat goes out at once, a remainder waits, the block's end flushes.
 static void packer_steps() {
   actdma::Pack<2> pack;
-  actdma::PackedBeat<2> in = {{1, 2}, 3, 8, actdma::kCodecZvc, 2, false, false};
-  actdma::Beat<2> data, mask;
-  actdma::Choice choice = {};
-  bool data_valid, mask_valid, choice_valid;
-  pack.step(in, data, data_valid, mask, mask_valid, choice, choice_valid);
-  check(data_valid && data.w[0] == 1 && data.w[1] == 2 && !mask_valid, "full beat", "packer");
+  const actdma::Format zve = {actdma::kCodecZve, 2, 8};
+  actdma::PackedBeat<2> in = {{1, 2}, 3, 8, zve, false, false};
+  actdma::KeptBeat<2> kept;
+  actdma::Beat<2> mask;
+  actdma::Passed passed = {};
+  bool kept_valid, data_valid, mask_valid, passed_valid;
+  auto step = [&] {
+    pack.step(in, kept, kept_valid, data_valid, mask, mask_valid, passed, passed_valid);
+  };
+  step();
+  check(data_valid && kept.w[0] == 1 && kept.w[1] == 2 && !mask_valid, "full beat", "packer");
   in.bytes = 4;
   in.mask = 1;
-  pack.step(in, data, data_valid, mask, mask_valid, choice, choice_valid);
-  check(!data_valid && pack.fill == 4, "remainder", "packer");
-  in = {{7, 8}, 3, 8, actdma::kCodecZvc, 2, true, false};
-  pack.step(in, data, data_valid, mask, mask_valid, choice, choice_valid);
-  check(data_valid && data.w[0] == 1 && data.w[1] == 7 && !pack.takes(), "overflow", "packer");
-  check(mask_valid && mask.w[0] == (3 | 1 << 2 | 3 << 4) && choice_valid, "mask", "packer");
-  check(choice.copy_words == 6 && choice.data_words == 5 && choice.mask_words == 1 &&
-            choice.mode == actdma::kModeRaw,
-        "choice", "packer");
-  pack.step(in, data, data_valid, mask, mask_valid, choice, choice_valid);
-  check(data_valid && data.w[0] == 8 && pack.takes() && !choice_valid, "flush", "packer");
+  step();
+  check(!data_valid && !kept_valid && pack.fill == 4, "remainder", "packer");
+  in = {{7, 8}, 3, 8, zve, true, false};
+  step();
+  check(data_valid && kept.w[0] == 1 && kept.w[1] == 7 && !pack.takes(), "overflow", "packer");
+  check(kept_valid && kept.bytes == 8 && !kept.block_end, "more to come", "packer");
+  check(mask_valid && mask.w[0] == (3 | 1 << 2 | 3 << 4) && passed_valid, "mask", "packer");
+  check(passed.copy_words == 6 && passed.data_words == 5 && passed.mask_words == 1 && !passed.dense,
+        "block", "packer");
+  step();
+  check(data_valid && kept.w[0] == 8 && pack.takes() && !passed_valid, "flush", "packer");
+  check(kept_valid && kept.bytes == 4 && kept.block_end, "the block's last", "packer");
+}
+
+// A block whose last elements are zero ends in an empty beat, as the groups must learn of its end.
+static void a_block_without_a_last_element_ends_too() {
+  actdma::Pack<2> pack;
+  const actdma::PackedBeat<2> in = {{0, 0}, 0, 0, {actdma::kCodecInts, 2, 0}, true, false};
+  actdma::KeptBeat<2> kept;
+  actdma::Beat<2> mask;
+  actdma::Passed passed = {};
+  bool kept_valid, data_valid, mask_valid, passed_valid;
+  pack.step(in, kept, kept_valid, data_valid, mask, mask_valid, passed, passed_valid);
+  check(kept_valid && !data_valid && kept.bytes == 0 && kept.block_end, "empty end", "packer");
+}
+
+// Every group comes back from its record, and planes are a transposition both ways.
+static void records() {
+  for (int n = 0; n < 20000; n++) {
+    uint32_t a[32], x[32], y[32];
+    actdma::Group group = {};
+    const uint32_t spread = rng() % 33;
+    for (int i = 0; i < 32; i++) a[i] = group.w[i] = rng() ^ (spread < 32 ? rng() << spread : 0);
+    actdma::transpose(a, x);
+    actdma::transpose_hardware(a, y);
+    check(std::memcmp(x, y, sizeof x) == 0, "forms differ", "transposition");
+    const uint8_t element = uint8_t(rng() % 3), size = element == 0 ? 64 : 32;
+    const bool zve = element > 0 && rng() % 2;
+    const uint8_t exponent_bits = element == 1 && rng() % 2 ? 5 : 8;
+    group.format = {uint8_t(zve ? actdma::kCodecZve : actdma::kCodecInts), element,
+                    uint8_t(zve ? exponent_bits : rng() % 2)};
+    group.count = rng() % 4 ? size : uint8_t(1 + rng() % size);
+    actdma::Record record = {};
+    actdma::make_record(group, record);
+    for (int i = record.words; i < 32; i++) check(record.w[i] == 0, "beyond its end", "record");
+    actdma::Group back = {};
+    actdma::restore_group(record, back);
+    const size_t bytes = size_t(group.count) << element;
+    check(std::memcmp(group.w, back.w, bytes) == 0, "elements", "record");
+  }
 }
 
 // A stuck network says who waits for what.
@@ -144,6 +188,8 @@ int main() {
   crc<2>(), crc<4>(), crc<8>(), crc<16>();
   moves<2>(), moves<4>(), moves<8>(), moves<16>();
   packer_steps();
+  a_block_without_a_last_element_ends_too();
+  records();
   deadlock_is_named();
   bounded_streams_keep_time();
   std::printf("units: passed\n");

@@ -1,14 +1,15 @@
 // The block engine, compressing. Full beats are compacted and packed into planes before the block
 // FIFOs, the raw copy waits beside them, and the mode is chosen when the block has passed:
 //
-//   raw beats -> compact -> pack -> mask plane, data plane, choice -+-> join -> squeeze -> words of
-//   the payload
-//                  '------------- raw copy -------------------------'
+//   raw beats -> compact -> pack -> mask plane, data plane, choice -----------+-> join -> squeeze
+//                  |          '---> gather -> make_records -> pack_records ---+
+//                  '--------------- raw copy ---------------------------------'
 #pragma once
 
 #include "axis.hpp"
 #include "finish.hpp"
 #include "frame.hpp"
+#include "group.hpp"
 #include "ingest.hpp"
 #include "zvc.hpp"
 
@@ -20,8 +21,7 @@ struct PackedBeat {
   uint32_t w[L];
   uint64_t mask;  // a bit per element
   uint8_t bytes;  // of kept elements
-  uint8_t codec;
-  uint8_t element;
+  Format format;
   bool block_end;
   bool last;
 };
@@ -33,10 +33,9 @@ void compact_beats(RawStream<L>& in, BlockStream<L>& copy, Stream<PackedBeat<L>,
     cycle();
     const RawBeat<L> beat = in.read();
     PackedBeat<L> packed;
-    packed.mask = compact<L>(beat.w, beat.element, packed.w);
-    packed.bytes = uint8_t(count_bits(packed.mask) << beat.element);
-    packed.codec = beat.codec;
-    packed.element = beat.element;
+    packed.mask = compact<L>(beat.w, beat.format.element, packed.w);
+    packed.bytes = uint8_t(count_bits(packed.mask) << beat.format.element);
+    packed.format = beat.format;
     packed.block_end = beat.block_end;
     packed.last = beat.last;
     out.write(packed);
@@ -53,16 +52,17 @@ void compact_beats(RawStream<L>& in, BlockStream<L>& copy, Stream<PackedBeat<L>,
   }
 }
 
-// How a block is stored, and what lies in the FIFOs for it.
-struct Choice {
-  uint32_t mode;
+// What lies in the FIFOs for a block.
+struct Passed {
+  uint32_t codec;
   uint32_t copy_words;
   uint32_t mask_words;
   uint32_t data_words;
+  bool dense;
   bool last;
 };
 
-// Packs mask bits and kept elements into full beats, and chooses the mode at the block's end.
+// Packs mask bits and kept elements into full beats.
 template <int L>
 struct Pack {
   uint32_t hold[L] = {};       // kept bytes that do not fill a beat yet
@@ -71,46 +71,49 @@ struct Pack {
   uint32_t mask_bits = 0;
   uint32_t beats = 0;  // of the block so far
   uint32_t bytes = 0;  // kept in the block so far
+  Format format = {kCodecRaw, 0, 0};
   bool flushing = false;
 
   bool takes() const { return !flushing; }
 
-  void step(const PackedBeat<L>& in, Beat<L>& data, bool& data_valid, Beat<L>& mask,
-            bool& mask_valid, Choice& choice, bool& choice_valid) {
+  // `kept` repeats the data where the codec has records; its bytes may be 0 at the block's end.
+  void step(const PackedBeat<L>& in, KeptBeat<L>& kept, bool& kept_valid, bool& data_valid,
+            Beat<L>& mask, bool& mask_valid, Passed& passed, bool& passed_valid) {
 #pragma HLS INLINE
-    data_valid = mask_valid = choice_valid = false;
-    data.last = mask.last = false;
+    data_valid = mask_valid = passed_valid = false;
+    mask.last = kept.last = false;
     if (flushing) {
-      copy_out(hold, data);
-      data_valid = true;
+      copy_out(hold, kept.w);
+      kept.bytes = uint8_t(fill);
+      kept.block_end = data_valid = true;
       fill = 0;
       flushing = false;
-      return;
+    } else if (in.last) {
+      passed.last = passed_valid = true;
+      kept.block_end = kept.last = true;
+    } else {
+      format = in.format;
+      pack_data(in, kept, data_valid);
+      pack_mask(in, mask, mask_valid);
+      beats++;
+      bytes += in.bytes;
+      passed_valid = in.block_end;
+      if (in.block_end) pass(passed);
     }
-    if (in.last) {
-      choice.last = choice_valid = true;
-      return;
-    }
-    pack_data(in, data, data_valid);
-    pack_mask(in, mask, mask_valid);
-    beats++;
-    bytes += in.bytes;
-    if (in.block_end) {
-      choose(in, choice);
-      choice_valid = true;
-      beats = bytes = 0;
-    }
+    kept.format = format;
+    kept_valid =
+        (record_mode(format.codec) != kModeRaw && (data_valid || kept.block_end)) || kept.last;
   }
 
  private:
-  static void copy_out(const uint32_t w[L], Beat<L>& beat) {
+  static void copy_out(const uint32_t from[L], uint32_t to[L]) {
 #pragma HLS INLINE
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
-      beat.w[i] = w[i];
+      to[i] = from[i];
     }
   }
-  void pack_data(const PackedBeat<L>& in, Beat<L>& data, bool& valid) {
+  void pack_data(const PackedBeat<L>& in, KeptBeat<L>& kept, bool& valid) {
 #pragma HLS INLINE
     uint32_t low[L], high[L];
 #pragma HLS ARRAY_PARTITION variable = low complete
@@ -119,7 +122,8 @@ struct Pack {
     const uint32_t total = fill + in.bytes;
     const bool full = total >= 4 * L;
     valid = full || (in.block_end && total > 0);
-    copy_out(low, data);
+    copy_out(low, kept.w);
+    kept.bytes = uint8_t(full ? 4 * L : total);
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       hold[i] = full ? high[i] : low[i];
@@ -127,6 +131,7 @@ struct Pack {
     fill = full ? total - 4 * L : total;
     if (in.block_end && !full) fill = 0;
     flushing = in.block_end && fill > 0;
+    kept.block_end = in.block_end && !flushing;
   }
   // A beat gives 4 L >> element bits; 8 << element beats fill one of the mask plane.
   void pack_mask(const PackedBeat<L>& in, Beat<L>& mask, bool& valid) {
@@ -141,30 +146,26 @@ struct Pack {
       if (shift > -64 && shift <= 0) mask_hold[i] |= uint32_t(in.mask >> -shift);
       if (shift > 0 && shift < 32) mask_hold[i] |= uint32_t(in.mask << shift);
     }
-    mask_bits += 4 * L >> in.element;
+    mask_bits += 4 * L >> in.format.element;
     valid = mask_bits == 32 * L || in.block_end;
-    copy_out(mask_hold, mask);
+    copy_out(mask_hold, mask.w);
     if (valid) mask_bits = 0;
   }
-  void choose(const PackedBeat<L>& in, Choice& choice) const {
+  void pass(Passed& passed) {
 #pragma HLS INLINE
-    const uint32_t n = beats * L;
-    const uint32_t m = mask_words(n, in.element);
-    const uint32_t p = (bytes + 3) / 4;
-    choice.mode = in.codec != kCodecZvc ? kModeRaw
-                  : bytes == 0          ? kModeZero
-                  : m + p < n           ? kModeZvc
-                                        : kModeRaw;
-    choice.copy_words = n;
-    choice.mask_words = m;
-    choice.data_words = p;
-    choice.last = false;
+    passed.codec = format.codec;
+    passed.copy_words = beats * L;
+    passed.mask_words = mask_words(beats * L, format.element);
+    passed.data_words = (bytes + 3) / 4;
+    passed.dense = bytes == beats * 4 * L;
+    passed.last = false;
+    beats = bytes = 0;
   }
 };
 
 template <int L>
 void pack(Stream<PackedBeat<L>, kShallow>& in, PlaneStream<L>& mask, BlockStream<L>& data,
-          Stream<Choice, 2>& choice) {
+          Stream<KeptBeat<L>, kShallow>& kept, Stream<Passed, 2>& passed) {
   Pack<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
 #pragma HLS ARRAY_PARTITION variable = state.mask_hold complete
@@ -173,14 +174,24 @@ void pack(Stream<PackedBeat<L>, kShallow>& in, PlaneStream<L>& mask, BlockStream
     cycle();
     PackedBeat<L> beat = {};
     if (state.takes()) beat = in.read();
-    Beat<L> data_beat, mask_beat;
-    Choice the_choice = {};
-    bool data_valid, mask_valid, choice_valid;
-    state.step(beat, data_beat, data_valid, mask_beat, mask_valid, the_choice, choice_valid);
-    if (data_valid) data.write(data_beat);
+    KeptBeat<L> kept_beat = {};
+    Beat<L> mask_beat;
+    Passed block = {};
+    bool kept_valid, data_valid, mask_valid, passed_valid;
+    state.step(beat, kept_beat, kept_valid, data_valid, mask_beat, mask_valid, block, passed_valid);
+    if (kept_valid) kept.write(kept_beat);
+    if (data_valid) {
+      Beat<L> data_beat;
+      for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+        data_beat.w[i] = kept_beat.w[i];
+      }
+      data_beat.last = false;
+      data.write(data_beat);
+    }
     if (mask_valid) mask.write(mask_beat);
-    if (choice_valid) choice.write(the_choice);
-    done = the_choice.last;
+    if (passed_valid) passed.write(block);
+    done = kept_beat.last;
   }
 }
 
@@ -192,85 +203,121 @@ struct Span {
   bool last;
 };
 
-// Joins W0 and the planes of the mode chosen; what is not used drains in the same cycles.
+// The planes that wait for a block, in the order in which a mode that uses them stores them.
+enum Plane : int { kMaskPlane, kHeaderPlane, kRecordPlane, kDataPlane, kCopyPlane, kPlanes };
+
+// Chooses the mode and joins W0 and the planes it uses; what is not used drains in the same cycles.
 template <int L>
 struct Join {
   bool active = false;
   bool ended = false;
-  uint32_t mode = 0;
-  uint32_t copy_left = 0, mask_left = 0, data_left = 0;  // words still in the FIFOs
+  uint32_t left[kPlanes] = {};  // words still in the FIFOs
+  bool used[kPlanes] = {};
 
-  bool takes_choice() const { return !active; }
-  bool takes_copy() const { return active && copy_left > 0; }
-  bool takes_mask() const { return active && mask_left > 0; }
-  // A zvc block's data follows its mask.
-  bool takes_data() const {
+  bool takes_block() const { return !active; }
+  bool takes(int plane) const {
 #pragma HLS INLINE
-    return active && data_left > 0 && (mode != kModeZvc || mask_left == 0);
+    bool turn = true;
+    for (int i = 0; i < kPlanes; i++) {
+#pragma HLS UNROLL
+      if (i < plane && used[i] && left[i] > 0) turn = false;
+    }
+    return active && left[plane] > 0 && (turn || !used[plane]);
   }
 
-  void step(const Choice& choice, const Beat<L>& copy, const Beat<L>& mask, const Beat<L>& data,
+  void step(const Passed& block, const RecordSizes& sizes, const Beat<L> planes[kPlanes],
             Span<L>& out, bool& valid) {
 #pragma HLS INLINE
     out.last = false;
     if (!active) {
-      begin(choice, out);
+      begin(block, sizes, out);
       valid = true;
       return;
     }
-    const bool from_mask = mode == kModeZvc && takes_mask();
-    const bool from_data = mode == kModeZvc && takes_data();
-    const bool from_copy = mode == kModeRaw && takes_copy();
-    valid = from_mask || from_data || from_copy;
-    for (int i = 0; i < L; i++) {
+    bool taken[kPlanes];
+#pragma HLS ARRAY_PARTITION variable = taken complete
+    valid = false;
+    for (int p = 0; p < kPlanes; p++) {
 #pragma HLS UNROLL
-      out.w[i] = from_mask ? mask.w[i] : from_data ? data.w[i] : copy.w[i];
+      taken[p] = takes(p);
     }
-    out.words = uint8_t(least(from_mask ? mask_left : from_data ? data_left : copy_left));
-    const bool data_taken = takes_data(), mask_taken = takes_mask(), copy_taken = takes_copy();
-    if (copy_taken) copy_left -= least(copy_left);
-    if (mask_taken) mask_left -= least(mask_left);
-    if (data_taken) data_left -= least(data_left);
-    active = copy_left > 0 || mask_left > 0 || data_left > 0;
+    active = false;
+    for (int p = 0; p < kPlanes; p++) {
+#pragma HLS UNROLL
+      const uint32_t words = left[p] < L ? left[p] : L;
+      if (taken[p] && used[p]) {
+        valid = true;
+        out.words = uint8_t(words);
+        for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+          out.w[i] = planes[p].w[i];
+        }
+      }
+      if (taken[p]) left[p] -= words;
+      if (left[p] > 0) active = true;
+    }
   }
 
  private:
-  static uint32_t least(uint32_t words) { return words < L ? words : L; }
-  void begin(const Choice& choice, Span<L>& out) {
+  void begin(const Passed& block, const RecordSizes& sizes, Span<L>& out) {
 #pragma HLS INLINE
-    mode = choice.mode;
-    copy_left = choice.copy_words;
-    mask_left = choice.mask_words;
-    data_left = choice.data_words;
-    const uint32_t length = mode == kModeZvc   ? mask_left + data_left
-                            : mode == kModeRaw ? copy_left
-                                               : 0;
+    const uint32_t mask_words = block.dense ? 0 : block.mask_words;
+    const uint32_t zvc = block.mask_words + block.data_words;
+    const uint32_t records = mask_words + header_words(sizes.groups) + sizes.words;
+    const bool has_records = record_mode(block.codec) != kModeRaw;
+    uint32_t length = block.copy_words;
+    Mode mode = kModeRaw;
+    if (block.codec != kCodecRaw && zvc < length) mode = kModeZvc, length = zvc;
+    if (has_records && records < length) mode = record_mode(block.codec), length = records;
+    if (block.codec != kCodecRaw && block.data_words == 0) mode = kModeZero, length = 0;
+    const bool recorded = mode == kModeZve || mode == kModeInts;
+    left[kMaskPlane] = block.mask_words;
+    left[kHeaderPlane] = has_records ? header_words(sizes.groups) : 0;
+    left[kRecordPlane] = has_records ? sizes.words : 0;
+    left[kDataPlane] = block.data_words;
+    left[kCopyPlane] = block.copy_words;
+    used[kMaskPlane] = mode == kModeZvc || (recorded && !block.dense);
+    used[kHeaderPlane] = used[kRecordPlane] = recorded;
+    used[kDataPlane] = mode == kModeZvc;
+    used[kCopyPlane] = mode == kModeRaw;
+    const uint32_t w0 =
+        recorded ? block_word(mode, length, sizes.groups, block.dense) : block_word(mode, length);
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
-      out.w[i] = i == 0 ? block_word(Mode(mode), length) : 0;
+      out.w[i] = i == 0 ? w0 : 0;
     }
     out.words = 1;
-    out.last = ended = choice.last;
-    active = !choice.last;
+    out.last = ended = block.last;
+    active = !block.last;
   }
 };
 
 template <int L>
-void join(Stream<Choice, 2>& choice, BlockStream<L>& copy, PlaneStream<L>& mask,
-          BlockStream<L>& data, Stream<Span<L>, kShallow>& out) {
+void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, BlockStream<L>& copy,
+          PlaneStream<L>& mask, BlockStream<L>& data, HeaderStream<L>& header,
+          BlockStream<L>& record, Stream<Span<L>, kShallow>& out) {
   Join<L> state;
+#pragma HLS ARRAY_PARTITION variable = state.left complete
+#pragma HLS ARRAY_PARTITION variable = state.used complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
     cycle();
-    Choice the_choice = {};
-    Beat<L> copy_beat = {}, mask_beat = {}, data_beat = {};
-    if (state.takes_choice()) the_choice = choice.read();
-    if (state.takes_copy()) copy_beat = copy.read();
-    if (state.takes_mask()) mask_beat = mask.read();
-    if (state.takes_data()) data_beat = data.read();
+    Passed block = {};
+    RecordSizes the_sizes = {};
+    Beat<L> planes[kPlanes] = {};
+#pragma HLS ARRAY_PARTITION variable = planes complete dim = 0
+    if (state.takes_block()) {
+      block = passed.read();
+      if (!block.last && record_mode(block.codec) != kModeRaw) the_sizes = sizes.read();
+    }
+    if (state.takes(kMaskPlane)) planes[kMaskPlane] = mask.read();
+    if (state.takes(kHeaderPlane)) planes[kHeaderPlane] = header.read();
+    if (state.takes(kRecordPlane)) planes[kRecordPlane] = record.read();
+    if (state.takes(kDataPlane)) planes[kDataPlane] = data.read();
+    if (state.takes(kCopyPlane)) planes[kCopyPlane] = copy.read();
     Span<L> span;
     bool valid;
-    state.step(the_choice, copy_beat, mask_beat, data_beat, span, valid);
+    state.step(block, the_sizes, planes, span, valid);
     if (valid) out.write(span);
   }
 }

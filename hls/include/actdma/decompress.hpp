@@ -1,8 +1,9 @@
 // The block engine, decompressing. Lengths come from W0, so nothing waits for a popcount of data:
 //
-//   payload -> parse -+-> plan ------> spread -> moves -+-> place -> raw beats
-//                     +-> mask plane ----'              |
-//                     '-> data plane -------------------'
+//   payload -> parse -+-> plan ------> spread -> moves ------------+-> place -> raw beats
+//                     +-> mask plane ----'                         |
+//                     +-> data plane ------------------------------+
+//                     '-> header plane, record plane -> ungroup ---'
 //
 // A raw block is a block whose mask is all ones, a zero block one whose mask is all zeros.
 #pragma once
@@ -11,16 +12,19 @@
 #include "finish.hpp"
 #include "frame.hpp"
 #include "ingest.hpp"
+#include "ungroup.hpp"
 #include "zvc.hpp"
 
 namespace actdma {
 
 // What is to be done for one block; the end token carries the verdict.
 struct Plan {
-  uint32_t mode;
-  uint32_t element;
+  Mode mode;
+  Format format;
   uint32_t block_words;
+  uint32_t mask_words;  // 0 where no mask plane is stored
   uint32_t data_words;
+  uint32_t groups;  // 0 where the mode has no records
   Verdict verdict;
   bool cut_off;  // the last block's planes were not all there
   bool last;
@@ -30,7 +34,7 @@ struct Plan {
 // come.
 template <int L>
 struct Parse {
-  enum Phase : uint8_t { kJob, kBlock, kMask, kData, kDrain, kEnd };
+  enum Phase : uint8_t { kJob, kBlock, kMask, kHeader, kData, kDrain, kEnd };
   Phase phase = kJob;
   Job job = {};
   uint32_t hold[L] = {};  // the beat read last
@@ -38,8 +42,8 @@ struct Parse {
   bool input_over = false;
   uint32_t raw_left = 0;    // words of raw data still to be planned
   uint32_t plane_left = 0;  // words of this plane still to come
-  uint32_t data_words = 0;
-  uint32_t beats = 0;  // read
+  Layout layout = {};       // of this block
+  uint32_t beats = 0;       // read
   Verdict verdict = {kGood, 0};
   bool cut_off = false;
 
@@ -48,11 +52,11 @@ struct Parse {
 #pragma HLS INLINE
     return !input_over && phase != kJob && phase != kEnd && (phase == kDrain || wanted() > L - pos);
   }
-
   void step(const Job& the_job, const Beat<L>& in, Plan& plan, bool& plan_valid, Beat<L>& plane,
-            bool& mask_valid, bool& data_valid) {
+            Phase& plane_of) {
 #pragma HLS INLINE
-    plan_valid = mask_valid = data_valid = false;
+    plan_valid = false;
+    plane_of = kEnd;
     if (phase == kJob) {
       job = the_job;
       raw_left = job.refused ? 0 : job.raw_words;
@@ -93,10 +97,9 @@ struct Parse {
       }
       return;
     }
-    mask_valid = phase == kMask;
-    data_valid = phase == kData;
+    plane_of = phase;
     plane_left -= count;
-    if (plane_left == 0) next_plane();
+    if (plane_left == 0) next(phase == kMask ? kHeader : phase == kHeader ? kData : kBlock);
   }
 
  private:
@@ -106,30 +109,36 @@ struct Parse {
   void begin(uint32_t w0, Plan& plan, bool& plan_valid) {
 #pragma HLS INLINE
     const uint32_t n = raw_left < kBlockWords ? raw_left : kBlockWords;
-    const uint32_t m = mask_words(n, job.element);
-    const uint32_t mode = w0 & 0xF, length = w0 >> 16;
-    if (!block_layout(job.codec, job.element, w0, n).good) {
+    layout = block_layout(job.format.codec, job.format.element, w0, n);
+    if (!layout.good) {
       verdict.status = kBadBlock;
       phase = kDrain;
       return;
     }
-    data_words = mode == kModeZvc ? length - m : length;
-    plan.mode = mode;
-    plan.element = job.element;
+    plan.mode = layout.mode;
+    plan.format = job.format;
     plan.block_words = n;
-    plan.data_words = data_words;
+    plan.mask_words = layout.mask_words;
+    plan.data_words = layout.data_words;
+    plan.groups = layout.groups;
     plan.last = false;
     plan_valid = true;
     raw_left -= n;
-    verdict.payload_words += 1 + length;
-    plane_left = mode == kModeZvc ? m : length;
-    phase = mode == kModeZvc ? kMask : mode == kModeRaw ? kData : raw_left > 0 ? kBlock : kDrain;
+    verdict.payload_words += 1 + layout.mask_words + layout.header_words + layout.data_words;
+    next(kMask);
   }
-  void next_plane() {
+  // The first plane from `plane` on that is there, else the next block.
+  void next(Phase plane) {
 #pragma HLS INLINE
-    if (phase == kMask) {
+    if (plane == kMask && layout.mask_words > 0) {
+      phase = kMask;
+      plane_left = layout.mask_words;
+    } else if (plane != kData && plane != kBlock && layout.header_words > 0) {
+      phase = kHeader;
+      plane_left = layout.header_words;
+    } else if (plane != kBlock && layout.data_words > 0) {
       phase = kData;
-      plane_left = data_words;
+      plane_left = layout.data_words;
     } else {
       phase = raw_left > 0 && verdict.status == kGood ? kBlock : kDrain;
     }
@@ -147,8 +156,9 @@ struct Parse {
 
 // Planes need no end token: the plan tells how long they are.
 template <int L>
-void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan, PlaneStream<L>& mask,
-           PlaneStream<L>& data) {
+void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan,
+           Stream<RecordPlan, 4>& record_plan, PlaneStream<L>& mask, PlaneStream<L>& data,
+           HeaderStream<L>& header, PlaneStream<L>& record) {
   Parse<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
   while (state.phase != Parse<L>::kEnd) {
@@ -160,11 +170,18 @@ void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan, PlaneS
     if (state.takes()) beat = in.read();
     Plan the_plan = {};
     Beat<L> plane;
-    bool plan_valid, mask_valid, data_valid;
-    state.step(the_job, beat, the_plan, plan_valid, plane, mask_valid, data_valid);
+    bool plan_valid;
+    typename Parse<L>::Phase plane_of;
+    state.step(the_job, beat, the_plan, plan_valid, plane, plane_of);
     if (plan_valid) plan.write(the_plan);
-    if (mask_valid) mask.write(plane);
-    if (data_valid) data.write(plane);
+    if (plan_valid && (the_plan.groups > 0 || the_plan.last)) {
+      record_plan.write(RecordPlan{the_plan.format, uint16_t(the_plan.groups),
+                                   uint16_t(the_plan.data_words), the_plan.last});
+    }
+    if (plane_of == Parse<L>::kMask) mask.write(plane);
+    if (plane_of == Parse<L>::kHeader) header.write(plane);
+    if (plane_of == Parse<L>::kData && state.layout.groups == 0) data.write(plane);
+    if (plane_of == Parse<L>::kData && state.layout.groups > 0) record.write(plane);
   }
 }
 
@@ -174,6 +191,7 @@ struct Move {
   uint8_t bytes;  // of kept elements
   uint8_t element;
   uint16_t data_beats;  // of the whole block, on its first beat
+  bool records;         // the data comes from records
   bool block_begin;
   bool block_end;
   bool last;
@@ -189,9 +207,10 @@ struct Spread {
   uint32_t bytes = 0;      // kept in the block so far
   bool bad = false;        // a block before the latest disagreed
   bool latest_bad = false;
+  bool latest_records = false;  // the latest block has records
 
   bool takes_plan() const { return left == 0; }
-  bool takes_mask() const { return left > 0 && plan.mode == kModeZvc && bits_left == 0; }
+  bool takes_mask() const { return left > 0 && plan.mask_words > 0 && bits_left == 0; }
 
   // `valid`: a move is written. The end token's plan ends the process.
   void step(const Plan& the_plan, const Beat<L>& mask, Move& move, bool& valid) {
@@ -202,32 +221,38 @@ struct Spread {
       if (plan.last) return;
       bad = bad || latest_bad;
       latest_bad = false;
+      latest_records = plan.groups > 0;
       left = plan.block_words / L;
       bits_left = bytes = 0;
       return;
     }
     const bool fresh = takes_mask();
-    const uint32_t bits = 4 * L >> plan.element;
+    const uint32_t bits = 4 * L >> plan.format.element;
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       if (fresh) hold[i] = mask.w[i];
     }
     if (fresh) bits_left = 32 * L;
     move.block_begin = plan.block_words == left * L;
-    move.mask = plan.mode == kModeZvc ? take_bits(bits) : plan.mode == kModeRaw ? ones(bits) : 0;
-    move.bytes = uint8_t(count_bits(move.mask) << plan.element);
-    move.element = uint8_t(plan.element);
-    move.data_beats = uint16_t((plan.data_words + L - 1) / L);
+    move.mask = plan.mask_words > 0 ? take_bits(bits) : plan.mode == kModeZero ? 0 : ones(bits);
+    move.bytes = uint8_t(count_bits(move.mask) << plan.format.element);
+    move.element = plan.format.element;
+    move.records = plan.groups > 0;
+    move.data_beats = uint16_t(move.records ? plan.groups * (group_words(plan.format.element) / L)
+                                            : (plan.data_words + L - 1) / L);
     left--;
     bytes += move.bytes;
     move.block_end = left == 0;
     move.last = false;
     if (left == 0) latest_bad = disagrees();
   }
-  Verdict verdict() const {
+  Verdict verdict(const Agreement& records) const {
 #pragma HLS INLINE
     Verdict v = plan.verdict;
-    if (bad || (latest_bad && !plan.cut_off)) v.status = kBadBlock;
+    // A block that was cut off is not wrong as well.
+    const bool mask_bad = latest_bad && !plan.cut_off;
+    const bool records_bad = records.latest_bad && !(plan.cut_off && latest_records);
+    if (bad || mask_bad || records.earlier_bad || records_bad) v.status = kBadBlock;
     return v;
   }
 
@@ -247,7 +272,8 @@ struct Spread {
         const int by = 4 * L >> e, words = by / 32, rest = by % 32;
         const uint32_t a = i + words < L ? hold[i + words < L ? i + words : i] : 0;
         const uint32_t b = i + words + 1 < L ? hold[i + words + 1 < L ? i + words + 1 : i] : 0;
-        if (plan.element == uint32_t(e)) shifted = rest ? a >> rest | b << (32 - rest) % 32 : a;
+        if (plan.format.element == uint32_t(e))
+          shifted = rest ? a >> rest | b << (32 - rest) % 32 : a;
       }
       hold[i] = shifted;
     }
@@ -256,19 +282,21 @@ struct Spread {
   }
   bool disagrees() const {
 #pragma HLS INLINE
-    if (plan.mode != kModeZvc) return false;
+    const uint32_t elements = bytes >> plan.format.element;
+    if (plan.groups > 0 && groups_of(elements, plan.format.element) != plan.groups) return true;
+    if (plan.mask_words == 0) return false;
     uint32_t unused = 0;
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       unused |= hold[i];
     }
-    return unused != 0 || (bytes + 3) / 4 != plan.data_words;
+    return unused != 0 || (plan.groups == 0 && (bytes + 3) / 4 != plan.data_words);
   }
 };
 
 template <int L>
 void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, Stream<Move, kShallow>& out,
-            Stream<Verdict, 2>& verdict) {
+            Stream<Agreement, 2>& agreement, Stream<Verdict, 2>& verdict) {
   Spread<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
   while (!state.plan.last) {
@@ -286,7 +314,7 @@ void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, Stream<Move, kShallow>&
   Move end = {};
   end.last = true;
   out.write(end);
-  verdict.write(state.verdict());
+  verdict.write(state.verdict(agreement.read()));
 }
 
 // Fetches each beat's kept bytes from the data plane and puts them in their places.
@@ -295,10 +323,12 @@ struct Place {
   uint32_t hold[L] = {};
   uint32_t pos = 4 * L;     // bytes of `hold` that are used up
   uint32_t beats_left = 0;  // of the block's data plane
-  bool draining = false;    // only where mask and data plane disagreed
+  bool draining = false;    // of what fills up the last group, or where planes disagreed
+  bool records = false;     // the data comes from records
   bool ended = false;
 
   bool takes_move() const { return !draining; }
+  bool from_records(const Move& move) const { return draining ? records : move.records; }
   bool takes_data(const Move& move) const {
 #pragma HLS INLINE
     if (draining) return true;
@@ -318,6 +348,7 @@ struct Place {
     if (move.block_begin) {
       pos = 4 * L;
       beats_left = move.data_beats;
+      records = move.records;
     }
     uint32_t window[L];
 #pragma HLS ARRAY_PARTITION variable = window complete
@@ -338,7 +369,8 @@ struct Place {
 };
 
 template <int L>
-void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& out) {
+void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& restored,
+           BeatStream<L>& out) {
   Place<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold complete
   while (!state.ended) {
@@ -347,7 +379,7 @@ void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& o
     Move move = {};
     Beat<L> beat = {};
     if (state.takes_move()) move = moves.read();
-    if (state.takes_data(move)) beat = data.read();
+    if (state.takes_data(move)) beat = state.from_records(move) ? restored.read() : data.read();
     Beat<L> raw;
     bool valid;
     state.step(move, beat, raw, valid);

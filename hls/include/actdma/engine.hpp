@@ -21,7 +21,13 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<PackedBeat<L>, kShallow> packed("packed");
   PlaneStream<L> mask("mask");
   BlockStream<L> data("data");
-  Stream<Choice, 2> choice("choice");
+  Stream<KeptBeat<L>, kShallow> kept("kept");
+  Stream<Group, 2> groups("groups");
+  Stream<Record, 2> records("records");
+  HeaderStream<L> header("header plane");
+  BlockStream<L> record("record plane");
+  Stream<RecordSizes, 2> sizes("sizes");
+  Stream<Passed, 2> passed("passed");
   Stream<Span<L>, kShallow> spans("spans");
   Stream<Tail, 2> tail("tail");
   Stream<uint8_t, 2> chosen("chosen");
@@ -33,8 +39,11 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(ingest<L>(checked, head, raw, tail));
   ACTDMA_PROCESS(route(raw, chosen, block_raw, pool_raw, bsr_raw));
   ACTDMA_PROCESS(compact_beats<L>(block_raw, copy, packed));
-  ACTDMA_PROCESS(pack<L>(packed, mask, data, choice));
-  ACTDMA_PROCESS(join<L>(choice, copy, mask, data, spans));
+  ACTDMA_PROCESS(pack<L>(packed, mask, data, kept, passed));
+  ACTDMA_PROCESS(gather<L>(kept, groups));
+  ACTDMA_PROCESS(make_records(groups, records));
+  ACTDMA_PROCESS(pack_records<L>(records, header, record, sizes));
+  ACTDMA_PROCESS(join<L>(passed, sizes, copy, mask, data, header, record, spans));
   ACTDMA_PROCESS(squeeze<L>(spans, block_payload, block_verdict));
   ACTDMA_PROCESS(absent<L>(pool_raw, pool_payload, pool_verdict));
   ACTDMA_PROCESS(bsr_compress<L>(bsr_raw, bsr_payload, bsr_verdict));
@@ -51,10 +60,17 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
 #pragma HLS INLINE
   Stream<CheckedBeat<L>, kShallow> checked("checked");
   Stream<RoutedBeat<L>, kShallow> payload("payload");
-  BeatStream<L> block_payload("block payload"), block_raw("block raw"), raw("raw");
-  PlaneStream<L> mask("mask"), data("data");
+  BeatStream<L> block_payload("block payload"), block_raw("block raw"), raw("raw"),
+      restored("restored");
+  PlaneStream<L> mask("mask"), data("data"), record("record plane");
+  HeaderStream<L> header("header plane");
   Stream<Job, 2> job("job");
   Stream<Plan, 4> plan("plan");
+  Stream<RecordPlan, 4> record_plan("record plan");
+  Stream<Header12, 4> header_list("headers");
+  Stream<Record, 2> records("records");
+  Stream<Group, 2> groups("groups");
+  Stream<Agreement, 2> agreement("agreement");
   Stream<Move, kShallow> moves("moves");
   Stream<Tail, 2> tail("tail");
   Stream<uint8_t, 2> chosen("chosen");
@@ -65,9 +81,13 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(input_crc<L, false>(in, checked));
   ACTDMA_PROCESS(ingest_frame<L>(checked, job, payload, tail));
   ACTDMA_PROCESS(route(payload, chosen, block_payload, pool_payload, bsr_payload));
-  ACTDMA_PROCESS(parse<L>(job, block_payload, plan, mask, data));
-  ACTDMA_PROCESS(spread<L>(plan, mask, moves, block_verdict));
-  ACTDMA_PROCESS(place<L>(moves, data, block_raw));
+  ACTDMA_PROCESS(parse<L>(job, block_payload, plan, record_plan, mask, data, header, record));
+  ACTDMA_PROCESS(headers<L>(record_plan, header, header_list));
+  ACTDMA_PROCESS(fetch<L>(header_list, record, records, agreement));
+  ACTDMA_PROCESS(restore_groups(records, groups));
+  ACTDMA_PROCESS(group_beats<L>(groups, restored));
+  ACTDMA_PROCESS(spread<L>(plan, mask, moves, agreement, block_verdict));
+  ACTDMA_PROCESS(place<L>(moves, data, restored, block_raw));
   ACTDMA_PROCESS(absent<L>(pool_payload, pool_raw, pool_verdict));
   ACTDMA_PROCESS(bsr_decompress<L>(bsr_payload, bsr_raw, bsr_verdict));
   ACTDMA_PROCESS(merge<L>(chosen, raw, block_raw, pool_raw, bsr_raw));

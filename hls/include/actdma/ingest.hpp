@@ -5,12 +5,13 @@
 #include "axis.hpp"
 #include "crc.hpp"
 #include "frame.hpp"
+#include "records.hpp"
 #include "route.hpp"
 
 namespace actdma {
 
-constexpr uint32_t kCodecsBuiltIn = 1u << kCodecRaw | 1u << kCodecZvc |
-                                    (ACTDMA_POOL ? 1u << kCodecPool : 0) |
+constexpr uint32_t kCodecsBuiltIn = 1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecZve |
+                                    1u << kCodecInts | (ACTDMA_POOL ? 1u << kCodecPool : 0) |
                                     (ACTDMA_BSR ? 1u << kCodecBsr : 0);
 
 // An input beat and the CRC register after it.
@@ -48,8 +49,7 @@ inline Tail close_tail(const Tail& tail, bool broken) {
 
 // What a decompressor's parser needs to know of the descriptor.
 struct Job {
-  uint32_t codec;
-  uint32_t element;    // log2 of the bytes per element
+  Format format;
   uint32_t raw_words;  // padded
   bool refused;
 };
@@ -120,8 +120,11 @@ struct Header {
     shift(w);
   }
   bool identify() const { return (d[kDescKind] >> 8 & 0xFF) == kIdentify; }
-  uint32_t codec() const { return d[kDescKind] >> 16 & 0xFF; }
-  uint32_t element() const { return element_log2(d[kDescKind] >> 24); }
+  Format format() const {
+#pragma HLS INLINE
+    return {uint8_t(d[kDescKind] >> 16), uint8_t(element_log2(d[kDescKind] >> 24)),
+            uint8_t(d[kDescParameters])};
+  }
   uint32_t raw_words() const { return (d[kDescRawLow] + 63) / 64 * kAlignWords; }
   void fill(Tail& tail) const {
 #pragma HLS INLINE
@@ -135,8 +138,8 @@ struct Header {
 #pragma HLS INLINE
     tail.identify = tail.status == kGood && identify();
     tail.refused = tail.status != kGood || tail.identify;
-    tail.route = tail.refused ? kRouteBlocks : route_of(codec());
-    tail.lossy = !tail.refused && is_lossy(codec());
+    tail.route = tail.refused ? kRouteBlocks : route_of(format().codec);
+    tail.lossy = !tail.refused && is_lossy(format().codec);
   }
 };
 
@@ -182,8 +185,7 @@ struct Extents {
 // A beat of raw data on its way to the block engine.
 template <int L>
 struct RawBeat : Beat<L> {
-  uint8_t codec;
-  uint8_t element;  // log2 of the bytes per element
+  Format format;
   bool block_end;
   uint8_t route;
 };
@@ -304,8 +306,7 @@ struct Ingest {
     }
     beats_left--;
     packet_over = in.last;
-    data.codec = uint8_t(header.codec());
-    data.element = uint8_t(header.element());
+    data.format = header.format();
     data.block_end = ++block_beats == kBlockBeats<L> || beats_left == 0 || in.last;
     data.last = false;
     data.route = tail.route;
@@ -399,8 +400,7 @@ struct IngestFrame {
       phase = kDecide;
     } else if (phase == kDecide) {
       decide();
-      job.codec = header.codec();
-      job.element = header.element();
+      job.format = header.format();
       job.raw_words = header.raw_words();
       job.refused = tail.refused || tail.route != kRouteBlocks;
       job_valid = true;

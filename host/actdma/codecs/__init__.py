@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from ..frame import Codec, DType
+from .bsr import Bsr
+from .coding import Coding, Lossy
+from .pool import Pool
+
+__all__ = ["Bsr", "Coding", "Lossy", "Pool", "best_codec", "parameters", "takes"]
 
 _EXPONENT_BITS = {
     DType.float32: 8,

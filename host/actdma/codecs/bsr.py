@@ -16,6 +16,7 @@ import numpy as np
 from ..arrays import Layout, from_bytes, numpy_dtype
 from ..frame import (
     HEADER_BYTES,
+    MAX_RAW_BYTES,
     BsrShape,
     Codec,
     Descriptor,
@@ -27,18 +28,77 @@ from ..frame import (
     check_end,
     check_sequence,
 )
+from .coding import Coding
 
+_NORMS = {"l1": Norm.L1, "l2": Norm.L2, "max": Norm.MAX}
 _LEAST_POSITIVE = 1  # float32 bits
 _INFINITY = 0x7F800000
+
+
+@dataclasses.dataclass(frozen=True)
+class Bsr:
+    """Codec bsr: blocks of a matrix with a small norm come back as zeros, the others unchanged.
+
+    Takes tensors of two or more dimensions, flattened to ``(-1, last)``, of float32, bfloat16 or
+    float16. ``block``: rows and columns of a block, 4, 8, 16 or 32; edges are padded with zeros to
+    whole blocks, and `Frame.raw_nbytes` counts the padding. ``norm``: "l1", "l2" or "max". Exactly
+    one of ``threshold``: blocks with a lower norm are dropped (compared in float32, for "l2" the
+    sum of squares with the float32 next to the square of ``threshold``), and ``density``: the share
+    of blocks to keep, those with the largest norms (`top_k`, on the CPU for every backend;
+    `next_threshold` spares that from the second step on). A block with a NaN is always kept.
+    """
+
+    block: int = 16
+    norm: str = "l2"
+    threshold: float | None = None
+    density: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.block not in BsrShape.BLOCKS:
+            raise ValueError(f"block is {self.block!r}, allowed are 4, 8, 16 and 32")
+        if self.norm not in _NORMS:
+            raise ValueError(f"norm is {self.norm!r}, allowed are 'l1', 'l2' and 'max'")
+        if (self.threshold is None) == (self.density is None):
+            given = "none" if self.threshold is None else "both"
+            raise ValueError(f"codec bsr needs either a threshold or a density, {given} was given")
+        if self.threshold is not None and not self.threshold >= 0:
+            raise ValueError(f"threshold is {self.threshold!r}, allowed are 0 and above")
+        if self.density is not None and not 0 <= self.density <= 1:
+            raise ValueError(f"density is {self.density!r}, allowed are 0 to 1")
+
+    def prepare(self, data: np.ndarray, layout: Layout) -> tuple[np.ndarray, Coding]:
+        """See `Lossy.prepare`."""
+        if layout.dtype not in BsrShape.KINDS:
+            allowed = ", ".join(d.name for d in BsrShape.KINDS)
+            raise TypeError(f"codec bsr does not take {layout.dtype.name}; it takes {allowed}")
+        if len(layout.shape) < 2:
+            raise ValueError(f"codec bsr takes matrices; the tensor has shape {layout.shape}")
+        elements = data.view(f"<u{layout.dtype.itemsize}").reshape(_matrix_shape(layout.shape))
+        blocks = stage(elements, self.block)
+        raw = blocks.reshape(-1).view(np.uint8)
+        kind = BsrShape.KINDS.index(layout.dtype)
+        # An empty matrix has rows of no blocks; a frame's have one or more.
+        shape = BsrShape(self.block, _NORMS[self.norm], kind, max(1, blocks.shape[1]), 0)
+        row_bytes = shape.columns * shape.block_bytes
+        if row_bytes > MAX_RAW_BYTES:
+            raise ValueError(
+                f"a row of {shape.columns} blocks has {row_bytes} bytes; a frame holds "
+                f"{MAX_RAW_BYTES}"
+            )
+        if self.density is None:
+            threshold = threshold_bits(shape.norm, self.threshold)
+        else:
+            threshold = top_k(norms(raw, shape), self.density)
+        shape = dataclasses.replace(shape, threshold=threshold)
+        return raw, Coding(Codec.BSR, shape.parameters, row_bytes)
 
 
 def stage(matrix: np.ndarray, block: int) -> np.ndarray:
     """``matrix`` (2-D) in block order: (block rows, block columns, block, block), padded with
     zeros."""
-    rows, columns = (-(-size // block) for size in matrix.shape)
-    padded = np.zeros((rows * block, columns * block), matrix.dtype)
-    padded[: matrix.shape[0], : matrix.shape[1]] = matrix
-    return np.ascontiguousarray(padded.reshape(rows, block, columns, block).swapaxes(1, 2))
+    whole = np.pad(matrix, [(0, -size % block) for size in matrix.shape])
+    rows, columns = (size // block for size in whole.shape)
+    return np.ascontiguousarray(whole.reshape(rows, block, columns, block).swapaxes(1, 2))
 
 
 def unstage(blocks: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -46,6 +106,21 @@ def unstage(blocks: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     rows, columns, block, _ = blocks.shape
     matrix = blocks.swapaxes(1, 2).reshape(rows * block, columns * block)
     return np.ascontiguousarray(matrix[: shape[0], : shape[1]])
+
+
+def restore(frame: Frame, raw: np.ndarray) -> tuple[np.ndarray, Layout]:
+    """Bytes (uint8, 1-D) and layout of the tensor whose data in block order is ``raw``.
+
+    Without a layout, as from bytes, a matrix with its edges padded to whole blocks.
+    """
+    shape = BsrShape.of(Descriptor.unpack(next(frame.packets())).parameters)
+    if raw.size % (shape.columns * shape.block_bytes):
+        raise FrameError(Status.RAW_BYTES, "a block row is cut in two")
+    elements = raw.view(f"<u{frame.dtype.itemsize}")
+    blocks = elements.reshape(-1, shape.columns, shape.block, shape.block)
+    padded = (len(blocks) * shape.block, shape.columns * shape.block)
+    layout = frame.layout or Layout(frame.dtype, padded)
+    return unstage(blocks, _matrix_shape(layout.shape)).reshape(-1).view(np.uint8), layout
 
 
 def norms(raw: np.ndarray, shape: BsrShape) -> np.ndarray:
@@ -120,6 +195,10 @@ def decode(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int]:
     out = np.zeros((kept.size, shape.block_bytes // 4), "<u4")
     out[kept] = words[starts[:, None] + np.arange(out.shape[1])]
     return out.view(np.uint8).ravel(), 4 * walked
+
+
+def _matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    return math.prod(shape[:-1]), shape[-1]
 
 
 def _as_float32(raw: np.ndarray, kind: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from ..frame import (
     FrameError,
     Mode,
     Operation,
+    PoolShape,
     Status,
     Trailer,
     blocks,
@@ -21,7 +22,7 @@ from ..frame import (
     crc,
     padded,
 )
-from . import bsr, records, zvc
+from . import bsr, pool, records, zvc
 from .ints import Ints
 from .zve import Zve
 
@@ -141,6 +142,8 @@ def _encode_payload(raw: np.ndarray, descriptor: Descriptor) -> tuple[bytes, byt
     """Payload, extension, and the raw CRC of a frame."""
     if descriptor.codec == Codec.BSR:
         return *bsr.encode(raw, descriptor), 0
+    if descriptor.codec == Codec.POOL:
+        return pool.encode(raw, PoolShape.of(descriptor.parameters)), b"", 0
     data = np.zeros(padded(raw.size), np.uint8)
     data[: raw.size] = raw
     words = [
@@ -151,7 +154,9 @@ def _encode_payload(raw: np.ndarray, descriptor: Descriptor) -> tuple[bytes, byt
 
 
 def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int]:
-    """Padded raw data of all blocks, and the bytes they took."""
+    """The data, of blocks with its padding, and the bytes that the payload takes."""
+    if descriptor.codec == Codec.POOL:
+        return pool.decode(words, PoolShape.of(descriptor.parameters))
     if descriptor.codec == Codec.BSR:
         return bsr.decode(words, descriptor)
     total = padded(descriptor.raw_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backend import descriptors, packets_into
+from ..codecs import Coding
 from ..frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status
 from . import _native
 
@@ -18,7 +19,7 @@ class NativeBackend:
     name = "native"
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
     ) -> Frame:
         """Frames of ``data`` (uint8, 1-D, C-contiguous), ``frame_bytes`` of raw data in each."""
         parts = list(descriptors(data.size, dtype, codec, frame_bytes))
@@ -32,7 +33,7 @@ class NativeBackend:
             start = stop
         # Gives the rest back without a copy. No view of it is left, so no references need counting.
         out.resize(offsets[-1], refcheck=False)
-        return Frame(out, tuple(offsets), data.size, dtype, codec)
+        return Frame(out, tuple(offsets), data.size, dtype, Codec(parts[0].codec))
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
         """Write the data of ``frame`` to ``out`` (uint8, 1-D, C-contiguous, its exact length).
