@@ -59,8 +59,8 @@ class Bsr:
         if self.norm not in _NORMS:
             raise ValueError(f"norm is {self.norm!r}, allowed are 'l1', 'l2' and 'max'")
         if (self.threshold is None) == (self.density is None):
-            given = "none" if self.threshold is None else "both"
-            raise ValueError(f"codec bsr needs either a threshold or a density, {given} was given")
+            given = "none was" if self.threshold is None else "both were"
+            raise ValueError(f"codec bsr needs either a threshold or a density, {given} given")
         if self.threshold is not None and not self.threshold >= 0:
             raise ValueError(f"threshold is {self.threshold!r}, allowed are 0 and above")
         if self.density is not None and not 0 <= self.density <= 1:
