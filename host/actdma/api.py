@@ -96,8 +96,9 @@ def decompress(
     memory the caller owns.
 
     From a frame's bytes: a flat NumPy array of the frame's dtype (bfloat16 and float8, which NumPy
-    lacks, as unsigned integers); shape and library are not part of the format. (Codec bsr: a matrix
-    with its edges padded to whole blocks.) ``max_bytes``: the most data that frames from outside may announce. `actdma.FrameError` if the frame is not good.
+    lacks, as unsigned integers), of codec bsr a matrix of whole blocks; shape and library are not
+    part of the format. ``max_bytes``: the most data that frames from outside may announce.
+    `actdma.FrameError` if the frame is not good.
     """
     if not isinstance(frame, Frame):
         if not isinstance(frame, (bytes, bytearray, memoryview)):
