@@ -6,6 +6,8 @@
 #include "decompress.hpp"
 #include "finish.hpp"
 #include "ingest.hpp"
+#include "pool.hpp"
+#include "route.hpp"
 
 namespace actdma {
 
@@ -16,6 +18,7 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<CheckedBeat<L>, kShallow> checked("checked");
   BeatStream<L> head("head"), payload("payload"), packet("packet"), block_payload("block payload");
   RawStream<L> raw("raw"), block_raw("block raw");
+  BeatStream<L> pool_raw("pool raw"), pool_payload("pool payload");
   BlockStream<L> copy("copy");
   Stream<PackedBeat<L>, kShallow> packed("packed");
   PlaneStream<L> mask("mask");
@@ -30,10 +33,10 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<Span<L>, kShallow> spans("spans");
   Stream<Tail, 2> tail("tail");
   Stream<uint8_t, 2> chosen("chosen");
-  VerdictStream block_verdict("block verdict");
+  VerdictStream block_verdict("block verdict"), pool_verdict("pool verdict");
   ACTDMA_PROCESS(input_crc<L, true>(in, checked));
   ACTDMA_PROCESS(ingest<L>(checked, head, raw, tail));
-  ACTDMA_PROCESS(route(raw, chosen, block_raw));
+  ACTDMA_PROCESS(route(raw, chosen, block_raw, pool_raw));
   ACTDMA_PROCESS(compact_beats<L>(block_raw, copy, packed));
   ACTDMA_PROCESS(pack<L>(packed, mask, data, kept, passed));
   ACTDMA_PROCESS(gather<L>(kept, groups));
@@ -41,9 +44,14 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(pack_records<L>(records, header, record, sizes));
   ACTDMA_PROCESS(join<L>(passed, sizes, copy, mask, data, header, record, spans));
   ACTDMA_PROCESS(squeeze<L>(spans, block_payload, block_verdict));
-  ACTDMA_PROCESS(merge<L>(chosen, payload, block_payload));
+#if ACTDMA_POOL
+  ACTDMA_PROCESS(pool_compress<L>(pool_raw, pool_payload, pool_verdict));
+#else
+  ACTDMA_PROCESS(absent<L>(pool_raw, pool_payload, pool_verdict));
+#endif
+  ACTDMA_PROCESS(merge<L>(chosen, payload, block_payload, pool_payload));
   ACTDMA_PROCESS(concatenate<L>(head, payload, packet));
-  ACTDMA_PROCESS(finish<L, kCompressor>(packet, tail, out, block_verdict));
+  ACTDMA_PROCESS(finish<L, kCompressor>(packet, tail, out, block_verdict, pool_verdict));
   ACTDMA_REGION_END();
 }
 
@@ -55,6 +63,7 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<RoutedBeat<L>, kShallow> payload("payload");
   BeatStream<L> block_payload("block payload"), block_raw("block raw"), raw("raw"),
       restored("restored");
+  BeatStream<L> pool_payload("pool payload"), pool_raw("pool raw");
   PlaneStream<L> mask("mask"), data("data"), record("record plane");
   HeaderStream<L> header("header plane");
   Stream<Job, 2> job("job");
@@ -67,10 +76,10 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<Move, kShallow> moves("moves");
   Stream<Tail, 2> tail("tail");
   Stream<uint8_t, 2> chosen("chosen");
-  VerdictStream block_verdict("block verdict");
+  VerdictStream block_verdict("block verdict"), pool_verdict("pool verdict");
   ACTDMA_PROCESS(input_crc<L, false>(in, checked));
   ACTDMA_PROCESS(ingest_frame<L>(checked, job, payload, tail));
-  ACTDMA_PROCESS(route(payload, chosen, block_payload));
+  ACTDMA_PROCESS(route(payload, chosen, block_payload, pool_payload));
   ACTDMA_PROCESS(parse<L>(job, block_payload, plan, record_plan, mask, data, header, record));
   ACTDMA_PROCESS(headers<L>(record_plan, header, header_list));
   ACTDMA_PROCESS(fetch<L>(header_list, record, records, agreement));
@@ -78,8 +87,13 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(group_beats<L>(groups, restored));
   ACTDMA_PROCESS(spread<L>(plan, mask, moves, agreement, block_verdict));
   ACTDMA_PROCESS(place<L>(moves, data, restored, block_raw));
-  ACTDMA_PROCESS(merge<L>(chosen, raw, block_raw));
-  ACTDMA_PROCESS(finish<L, kDecompressor>(raw, tail, out, block_verdict));
+#if ACTDMA_POOL
+  ACTDMA_PROCESS(pool_decompress<L>(pool_payload, pool_raw, pool_verdict));
+#else
+  ACTDMA_PROCESS(absent<L>(pool_payload, pool_raw, pool_verdict));
+#endif
+  ACTDMA_PROCESS(merge<L>(chosen, raw, block_raw, pool_raw));
+  ACTDMA_PROCESS(finish<L, kDecompressor>(raw, tail, out, block_verdict, pool_verdict));
   ACTDMA_REGION_END();
 }
 
