@@ -4,11 +4,12 @@
 #include <cstring>
 
 #include "bits.hpp"
+#include "pool.hpp"
 
 namespace actdma::native {
 namespace {
 
-constexpr uint32_t kCodecs = 1u << kCodecRaw | 1u << kCodecZvc;
+constexpr uint32_t kCodecs = 1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecPool;
 
 Stream stream_of(const uint32_t descriptor[kHeaderWords]) {
   return {descriptor[kDescKind] >> 16 & 0xFF, element_log2(descriptor[kDescKind] >> 24), true};
@@ -134,8 +135,12 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
   Stream stream = stream_of(d);
   stream.frame_crc = kernels.crc32c(0, out, kHeaderBytes);
   uint8_t* const payload = out + kHeaderBytes;
-  uint8_t* const end = encode_blocks(kernels, raw, d[kDescRawLow], payload, stream);
+  uint8_t* const end = stream.codec == kCodecPool
+                           ? encode_pool(raw, PoolShape(d), payload)
+                           : encode_blocks(kernels, raw, d[kDescRawLow], payload, stream);
   const auto payload_bytes = static_cast<size_t>(end - payload);
+  if (is_lossy(stream.codec))
+    stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
   uint8_t* const trailer = payload + padded(payload_bytes);
   std::memset(end, 0, static_cast<size_t>(trailer - end));
 
@@ -175,11 +180,16 @@ Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet
   const uint8_t* const payload = packet + kHeaderBytes;
   const uint8_t* const trailer = packet + packet_bytes - kHeaderBytes;
   const uint8_t* in = payload;
-  const Status blocks_status = decode_blocks(kernels, in, static_cast<size_t>(trailer - payload),
-                                             out, out_bytes, past_caches, stream);
-  if (blocks_status != kGood) return blocks_status;
+  const Status payload_status =
+      stream.codec == kCodecPool
+          ? decode_pool(in, trailer, PoolShape(d), out)
+          : decode_blocks(kernels, in, static_cast<size_t>(trailer - payload), out, out_bytes,
+                          past_caches, stream);
+  if (payload_status != kGood) return payload_status;
   const auto payload_bytes = static_cast<size_t>(in - payload);
   if (payload + padded(payload_bytes) != trailer) return kBadLength;
+  if (is_lossy(stream.codec))
+    stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
 
   uint32_t t[kHeaderWords];
   std::memcpy(t, trailer, kHeaderBytes);
