@@ -7,6 +7,8 @@
 #include "decompress.hpp"
 #include "finish.hpp"
 #include "ingest.hpp"
+#include "pool.hpp"
+#include "route.hpp"
 
 namespace actdma {
 
@@ -17,6 +19,7 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<CheckedBeat<L>, kShallow> checked("checked");
   BeatStream<L> head("head"), payload("payload"), packet("packet"), block_payload("block payload");
   RawStream<L> raw("raw"), block_raw("block raw");
+  BeatStream<L> pool_raw("pool raw"), pool_payload("pool payload");
   BlockStream<L> copy("copy");
   Stream<PackedBeat<L>, kShallow> packed("packed");
   PlaneStream<L> mask("mask");
@@ -31,7 +34,6 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<Span<L>, kShallow> spans("spans");
   Stream<Tail, 2> tail("tail");
   Stream<uint8_t, 2> chosen("chosen");
-  BeatStream<L> pool_raw("pool raw"), pool_payload("pool payload");
   BeatStream<L> bsr_raw("bsr raw"), bsr_payload("bsr payload");
   VerdictStream block_verdict("block verdict"), pool_verdict("pool verdict");
   VerdictStream bsr_verdict("bsr verdict");
@@ -45,8 +47,16 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(pack_records<L>(records, header, record, sizes));
   ACTDMA_PROCESS(join<L>(passed, sizes, copy, mask, data, header, record, spans));
   ACTDMA_PROCESS(squeeze<L>(spans, block_payload, block_verdict));
+#if ACTDMA_POOL
+  ACTDMA_PROCESS(pool_compress<L>(pool_raw, pool_payload, pool_verdict));
+#else
   ACTDMA_PROCESS(absent<L>(pool_raw, pool_payload, pool_verdict));
+#endif
+#if ACTDMA_BSR
   ACTDMA_PROCESS(bsr_compress<L>(bsr_raw, bsr_payload, bsr_verdict));
+#else
+  ACTDMA_PROCESS(absent<L>(bsr_raw, bsr_payload, bsr_verdict));
+#endif
   ACTDMA_PROCESS(merge<L>(chosen, payload, block_payload, pool_payload, bsr_payload));
   ACTDMA_PROCESS(concatenate<L>(head, payload, packet));
   ACTDMA_PROCESS(
@@ -62,6 +72,7 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<RoutedBeat<L>, kShallow> payload("payload");
   BeatStream<L> block_payload("block payload"), block_raw("block raw"), raw("raw"),
       restored("restored");
+  BeatStream<L> pool_payload("pool payload"), pool_raw("pool raw");
   PlaneStream<L> mask("mask"), data("data"), record("record plane");
   HeaderStream<L> header("header plane");
   Stream<Job, 2> job("job");
@@ -74,7 +85,6 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<Move, kShallow> moves("moves");
   Stream<Tail, 2> tail("tail");
   Stream<uint8_t, 2> chosen("chosen");
-  BeatStream<L> pool_raw("pool raw"), pool_payload("pool payload");
   BeatStream<L> bsr_raw("bsr raw"), bsr_payload("bsr payload");
   VerdictStream block_verdict("block verdict"), pool_verdict("pool verdict");
   VerdictStream bsr_verdict("bsr verdict");
@@ -88,8 +98,16 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(group_beats<L>(groups, restored));
   ACTDMA_PROCESS(spread<L>(plan, mask, moves, agreement, block_verdict));
   ACTDMA_PROCESS(place<L>(moves, data, restored, block_raw));
+#if ACTDMA_POOL
+  ACTDMA_PROCESS(pool_decompress<L>(pool_payload, pool_raw, pool_verdict));
+#else
   ACTDMA_PROCESS(absent<L>(pool_payload, pool_raw, pool_verdict));
+#endif
+#if ACTDMA_BSR
   ACTDMA_PROCESS(bsr_decompress<L>(bsr_payload, bsr_raw, bsr_verdict));
+#else
+  ACTDMA_PROCESS(absent<L>(bsr_payload, bsr_raw, bsr_verdict));
+#endif
   ACTDMA_PROCESS(merge<L>(chosen, raw, block_raw, pool_raw, bsr_raw));
   ACTDMA_PROCESS(
       finish<L, kDecompressor>(raw, tail, out, block_verdict, pool_verdict, bsr_verdict));

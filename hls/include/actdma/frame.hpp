@@ -166,8 +166,9 @@ constexpr uint32_t pool_element_log2(uint32_t kind) {
 
 // The parameters of codec pool, as they are.
 struct PoolShape {
-  uint32_t first, height, width, maps;
+  uint32_t first = 2, height = 0, width = 0, maps = 0;
 
+  constexpr PoolShape() = default;
   constexpr explicit PoolShape(const uint32_t d[kHeaderWords])
       : first(d[kDescParameters]),
         height(d[kDescParameters + 1]),
@@ -179,8 +180,6 @@ struct PoolShape {
   constexpr uint32_t kind() const { return first >> 8 & 0xFF; }
   constexpr uint32_t element_log2() const { return pool_element_log2(kind()); }
   constexpr uint32_t row_bytes() const { return width << element_log2(); }
-  constexpr uint32_t pooled_height() const { return (height + k() - 1) >> k_log2(); }
-  constexpr uint32_t pooled_width() const { return (width + k() - 1) >> k_log2(); }
   constexpr bool good(uint32_t element_bytes) const {
     return (first >> 16) == 0 && (k() == 2 || k() == 4 || k() == 8) && kind() <= kPoolInt8 &&
            element_bytes == 1u << element_log2() && height > 0 && width > 0 &&
@@ -234,6 +233,11 @@ constexpr uint32_t histogram_bin(uint32_t norm) {
   return exponent < kHistogramBase                    ? 0
          : exponent < kHistogramBase + kHistogramBins ? exponent - kHistogramBase
                                                       : kHistogramBins - 1;
+}
+
+// Bytes between the padded payload and the trailer.
+constexpr uint32_t extension_bytes(uint32_t codec) {
+  return codec == kCodecBsr ? 4 * kHistogramBins : 0;
 }
 
 // Largest bsr frame: every block kept.

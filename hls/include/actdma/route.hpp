@@ -13,7 +13,7 @@
 
 // Build flags: 0 leaves a codec out.
 #ifndef ACTDMA_POOL
-#define ACTDMA_POOL 0
+#define ACTDMA_POOL 1
 #endif
 #ifndef ACTDMA_BSR
 #define ACTDMA_BSR 1

@@ -8,7 +8,7 @@
 
 namespace actdma::native {
 
-constexpr size_t kHistogramBytes = 4 * kHistogramBins;
+constexpr size_t kHistogramBytes = extension_bytes(kCodecBsr);
 
 // Norms of `blocks` blocks in block order, as float32 bits; of L2 the sums of squares.
 void bsr_norms(const uint8_t* raw, size_t blocks, const BsrShape& shape, uint32_t* norms);
