@@ -33,6 +33,7 @@ from .coding import Coding
 _NORMS = {"l1": Norm.L1, "l2": Norm.L2, "max": Norm.MAX}
 _LEAST_POSITIVE = 1  # float32 bits
 _INFINITY = 0x7F800000
+_CACHED_BYTES = 1 << 18  # data at a time, so that temporaries stay in a cache
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,10 +129,17 @@ def norms(raw: np.ndarray, shape: BsrShape) -> np.ndarray:
 
     ``raw``: uint8, 1-D, in block order.
     """
-    values = np.abs(_as_float32(raw, shape.kind)).reshape(-1, shape.block**2)
+    blocks = raw.reshape(-1, shape.block_bytes)
+    step = max(1, _CACHED_BYTES // shape.block_bytes)
+    parts = [_norms(blocks[i : i + step], shape) for i in range(0, len(blocks), step)]
+    return np.concatenate([np.empty(0, np.float32), *parts])
+
+
+def _norms(blocks: np.ndarray, shape: BsrShape) -> np.ndarray:
+    values = np.abs(_as_float32(blocks, shape.kind))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if shape.norm == Norm.MAX:
-            return values.max(axis=1, initial=0)
+            return values.max(axis=1)
         if shape.norm == Norm.L2:
             values = values * values
         while values.shape[1] > 1:

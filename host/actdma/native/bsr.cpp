@@ -103,13 +103,6 @@ Status for_groups(size_t blocks, const BsrShape& shape, Step step) {
 
 }  // namespace
 
-void bsr_norms(const uint8_t* raw, size_t blocks, const BsrShape& shape, uint32_t* norms) {
-  const DefaultArithmetic arithmetic;
-  const NormOf norm_of_block = norm_of(shape);
-  for (size_t i = 0; i < blocks; i++)
-    norms[i] = norm_of_block(raw + (i << (2 + shape.words_log2())));
-}
-
 uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape, uint8_t* out,
                     uint8_t* histogram) {
   const DefaultArithmetic arithmetic;

@@ -10,9 +10,6 @@ namespace actdma::native {
 
 constexpr size_t kHistogramBytes = extension_bytes(kCodecBsr);
 
-// Norms of `blocks` blocks in block order, as float32 bits; of L2 the sums of squares.
-void bsr_norms(const uint8_t* raw, size_t blocks, const BsrShape& shape, uint32_t* norms);
-
 // Writes the payload of `raw_bytes` (whole blocks) to `out` and their histogram to `histogram`
 // (kHistogramBytes, unaligned); returns the payload's end.
 uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape, uint8_t* out,

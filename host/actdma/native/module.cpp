@@ -3,7 +3,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "bsr.hpp"
 #include "codec.hpp"
 
 namespace py = pybind11;
@@ -77,24 +76,6 @@ uint32_t py_decode_blocks(const py::object& payload, uint32_t codec, uint32_t el
                        past_caches, stream);
 }
 
-// Norms of the blocks in `raw`, float32 in native order.
-void py_bsr_norms(const py::object& raw, const std::vector<uint32_t>& parameters,
-                  const py::object& out) {
-  const Buffer from(raw, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
-  uint32_t d[kHeaderWords] = {};
-  for (int i = 0; i < 3; i++) d[kDescParameters + i] = parameters.at(i);
-  const BsrShape shape(d);
-  const size_t blocks = from.size() >> (2 + shape.words_log2());
-  if (!shape.good(shape.kind == kBsrFp32 ? 4 : 2)) throw py::value_error("bad parameters");
-  if (to.size() != 4 * blocks || from.size() != blocks << (2 + shape.words_log2())) {
-    throw py::value_error("raw or out has another size");
-  }
-  const py::gil_scoped_release unlocked;
-  std::vector<uint32_t> norms(blocks);
-  bsr_norms(from.data(), blocks, shape, norms.data());
-  std::copy(norms.begin(), norms.end(), reinterpret_cast<uint32_t*>(to.data()));
-}
-
 uint32_t py_crc32c(const py::object& data, uint32_t value) {
   const Buffer from(data, PyBUF_SIMPLE);
   const py::gil_scoped_release unlocked;
@@ -133,8 +114,6 @@ PYBIND11_MODULE(_native, m) {
         py::arg("element_bytes"), py::arg("out"), py::arg("past_caches") = false,
         "Reads blocks alone, without CRC, to `out`. The last DECODE_SLACK bytes of `payload` do "
         "not belong to them. Returns the status.");
-  m.def("bsr_norms", &py_bsr_norms, py::arg("raw"), py::arg("parameters"), py::arg("out"),
-        "Writes the norms of bsr's blocks in `raw` (sums of squares for L2) to `out` (float32).");
   m.def("crc32c", &py_crc32c, py::arg("data"), py::arg("value") = 0,
         "CRC-32C of `data`, continuing `value`.");
   m.def("isas", &isas, "Instruction sets this processor can run, the slowest first.");
