@@ -7,6 +7,7 @@
 
 #include "actdma/engine.hpp"
 #include "golden.hpp"
+#include "golden_bsr.hpp"
 
 using actdma::AxiBeat;
 using actdma::AxiStream;
@@ -147,6 +148,54 @@ int rates() {
       }
   return cases;
 }
+
+#if ACTDMA_BSR
+// Every block size, norm and kind; narrow rows, wide ones, a last row cut short; between blocks of
+// zvc, back to back.
+static Vectors pruned() {
+  Vectors v;
+  uint32_t seed = 1;
+  for (uint32_t block : {4u, 8u, 16u, 32u})
+    for (uint32_t kind : {0u, 1u, 2u})
+      for (uint32_t columns : {1u, 5u, 37u}) {
+        const uint32_t norm = seed % 3;
+        const golden::BsrCase c = {block,         norm, kind, columns, 2 * columns + seed % 2,
+                                   seed % 5 / 4.0};
+        const golden::Exchange e = golden::exchange(c, seed++);
+        v.requests.push_back(e.request);
+        v.frames.push_back(e.frame);
+        v.answers.push_back(e.answer);
+        const Bytes raw = golden::random_raw(1000, 4, 0.5, seed);
+        const Bytes head = golden::descriptor(actdma::kCodecZvc, 4, seed, 1000);
+        v.requests.push_back(golden::request(head, raw));
+        v.frames.push_back(golden::frame(head, raw));
+        v.answers.push_back(golden::answer(v.frames.back(), head, raw));
+      }
+  return v;
+}
+
+template <int L>
+int pruning() {
+  static const Vectors v = pruned();
+  int cases = 0;
+  for (const Named& idle : kPatterns)
+    for (const Named& pressure : kPatterns) {
+      const std::string where =
+          std::to_string(L) + " lanes, bsr, idle " + idle.name + ", back-pressure " + pressure.name;
+      const auto frames = run<L>(true, v.requests, idle.pause, pressure.pause, where).packets;
+      golden::check(frames == v.frames, "frame differs", where.c_str());
+      const auto answers = run<L>(false, v.frames, idle.pause, pressure.pause, where).packets;
+      golden::check(answers == v.answers, "answer differs", where.c_str());
+      cases += int(v.requests.size());
+    }
+  return cases;
+}
+#else
+template <int L>
+int pruning() {
+  return 0;
+}
+#endif
 
 static uint32_t status(const Bytes& answer) { return golden::get32(answer, answer.size() - 60); }
 
@@ -291,7 +340,7 @@ int identify() {
 
 template <int L>
 void all() {
-  const int cases = identify<L>() + hostile<L>() + rates<L>() + lossless<L>();
+  const int cases = identify<L>() + hostile<L>() + pruning<L>() + rates<L>() + lossless<L>();
   std::printf("engines, %d lanes: %d cases passed\n", L, cases);
 }
 
