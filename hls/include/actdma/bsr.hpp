@@ -94,7 +94,7 @@ template <int W>
 uint32_t bsr_piece_norm(const BsrShape& shape, const uint32_t w[W]) {
 #pragma HLS INLINE
   uint32_t sum[W];
-#pragma HLS ARRAY_PARTITION variable = sum complete
+#pragma HLS ARRAY_PARTITION variable = sum type = complete
   for (int i = 0; i < W; i++) {
 #pragma HLS UNROLL
     const uint32_t low = w[i] & 0xFFFF, high = w[i] >> 16;
@@ -199,11 +199,12 @@ struct BsrMeasure {
 template <int L>
 void bsr_measure(BeatStream<L>& in, PieceStream<L>& copy, Stream<BsrNormToken, kShallow>& norms) {
   BsrMeasure<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.header.d complete
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
-#pragma HLS ARRAY_PARTITION variable = state.sum complete
+#pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
+#pragma HLS ARRAY_PARTITION variable = state.sum type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Beat<L> beat = {};
     if (state.takes()) beat = in.read();
@@ -279,9 +280,10 @@ template <int L>
 void bsr_choose(Stream<BsrNormToken, kShallow>& in, Stream<BsrGroup, 4>& out,
                 BeatStream<L>& histogram) {
   BsrChoose<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.count complete
+#pragma HLS ARRAY_PARTITION variable = state.count type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     BsrNormToken norm = {};
     if (state.takes()) norm = in.read();
@@ -302,7 +304,6 @@ struct BsrEmit {
   bool ended = false;
 
   bool takes_group() const { return !group.last && group.blocks == 0; }
-  bool takes_piece() const { return !takes_group(); }
 
   void step(const BsrGroup& the_group, const BsrPiece<L>& in, Span<L>& out, bool& valid) {
 #pragma HLS INLINE
@@ -337,6 +338,7 @@ void bsr_emit(Stream<BsrGroup, 4>& groups, PieceStream<L>& copy, Stream<Span<L>,
   BsrEmit<L> state;
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     BsrGroup group = {};
     BsrPiece<L> piece = {};
@@ -419,7 +421,7 @@ struct BsrParse {
       return;
     }
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint32_t, L>(hold, in.w, pos, window);
     pos = took ? pos + count - L : pos + count;
     for (int i = 0; i < L; i++) {
@@ -491,11 +493,12 @@ struct BsrParse {
 template <int L>
 void bsr_decompress(BeatStream<L>& in, BeatStream<L>& out, VerdictStream& verdict) {
   BsrParse<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.header.d complete
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
-#pragma HLS ARRAY_PARTITION variable = state.half complete
+#pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
+#pragma HLS ARRAY_PARTITION variable = state.half type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Beat<L> beat = {}, raw;
     if (state.takes()) beat = in.read();
