@@ -434,6 +434,16 @@ def test_parts_check_what_they_read():
     assert error.value.status == Status.FRAME_CRC
 
 
+def test_frames_of_different_matrices_do_not_pass_as_one():
+    x = torch.randn(64, 64)
+    frames = [actdma.compress(x, Bsr(16, threshold=t), frame_bytes=8192) for t in (0, 1)]
+    packets = [next(frames[0].packets()), [*frames[1].packets()][1]]
+    data = np.concatenate(packets)
+    for read in (bsr.parts, actdma.decompress):
+        with pytest.raises(FrameError, match="frames of different tensors follow each other"):
+            read(data.tobytes())
+
+
 def test_a_tensor_is_cut_at_block_rows():
     x = torch.randn(100, 1000)
     frame = actdma.compress(x, Bsr(16, threshold=0), frame_bytes=3 * 8192 * 8)

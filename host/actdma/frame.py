@@ -601,7 +601,7 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
         raise FrameError(Status.OPERATION, "an identify request holds no data")
     if descriptor.sequence != number:
         raise FrameError(Status.TRAILER, f"frame {descriptor.sequence} where {number} was expected")
-    same = ("dtype", "codec", "element_bytes")
+    same = ("dtype", "codec", "element_bytes") + ("parameters",) * (first.codec == Codec.BSR)
     if any(getattr(descriptor, name) != getattr(first, name) for name in same):
         raise FrameError(Status.RESERVED, "frames of different tensors follow each other")
     if descriptor.dtype not in DType.__members__.values():

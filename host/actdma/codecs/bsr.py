@@ -357,8 +357,6 @@ def _opened(frame: Frame | bytes | bytearray | memoryview) -> tuple[Frame, list[
         descriptor = Descriptor.unpack(packet)
         first = first or descriptor
         check_sequence(descriptor, first, number)
-        if descriptor.parameters != first.parameters:
-            raise FrameError(Status.RESERVED, "frames of different matrices follow each other")
         shape = BsrShape.of(descriptor.parameters)
         words = packet[HEADER_BYTES:-HEADER_BYTES].view("<u4")
         kept, starts, walked = walk(words, descriptor)
