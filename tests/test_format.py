@@ -127,7 +127,7 @@ def test_descriptor_checks_agree(cpp, position, value, sealed):
 @given(
     st.builds(
         Descriptor,
-        codec=st.sampled_from(Codec),
+        codec=st.sampled_from([Codec.RAW, Codec.ZVC]),
         element_bytes=st.sampled_from([1, 2, 4, 8]),
         raw_bytes=st.integers(0, 1 << 30),
         sequence=st.integers(0, (1 << 32) - 1),

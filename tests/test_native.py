@@ -19,6 +19,7 @@ from actdma.backend import Backend, ReferenceBackend
 from actdma.codecs import reference
 from actdma.frame import (
     BLOCK_BYTES,
+    LOSSLESS,
     Codec,
     Descriptor,
     DType,
@@ -126,7 +127,7 @@ def test_it_is_a_backend():
     assert ISAS[0] == "portable"
 
 
-@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("codec", LOSSLESS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bytes_are_those_of_the_reference(dtype: DType, codec: Codec):
     for size, density in itertools.product(SIZES, (0.0, 0.02, 0.5, 0.97, 1.0)):
