@@ -9,66 +9,12 @@
 namespace actdma::native {
 namespace {
 
-constexpr uint32_t kCodecs = 1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecPool;
+constexpr uint32_t kBuiltIn = kBlockCodecs | 1u << kCodecPool;
 
 Stream stream_of(const uint32_t descriptor[kHeaderWords]) {
-  return {descriptor[kDescKind] >> 16 & 0xFF, element_log2(descriptor[kDescKind] >> 24), true};
-}
-
-uint8_t* encode_block(const Kernels& kernels, const uint8_t* raw, size_t bytes, uint8_t* out,
-                      const Stream& stream) {
-  const auto n = static_cast<uint32_t>(bytes / 4);
-  uint8_t* const planes = out + 4;
-  if (stream.codec == kCodecZvc) {
-    const size_t m = mask_words(n, stream.element_log2);
-    uint8_t* const data = planes + 4 * m;
-    store<uint32_t>(data - 4, 0);  // half of the last mask word may stay unused
-    uint8_t* const end =
-        kernels.compress[stream.element_log2](raw, bytes / kChunkBytes, planes, data);
-    store<uint32_t>(end, 0);  // up to a whole word
-    const size_t p = (static_cast<size_t>(end - data) + 3) / 4;
-    if (p == 0) {
-      store(out, block_word(kModeZero, 0));
-      return planes;
-    }
-    if (m + p < n) {
-      store(out, block_word(kModeZvc, static_cast<uint32_t>(m + p)));
-      return data + 4 * p;
-    }
-  }
-  store(out, block_word(kModeRaw, n));
-  std::memcpy(planes, raw, bytes);
-  return planes + bytes;
-}
-
-Status decode_block(const Kernels& kernels, const uint8_t*& in, const uint8_t* end, uint8_t* out,
-                    size_t bytes, const Stream& stream) {
-  if (in == end) return kBadLength;
-  const auto n = static_cast<uint32_t>(bytes / 4);
-  const uint32_t m = mask_words(n, stream.element_log2);
-  const auto w0 = load<uint32_t>(in);
-  const uint32_t length = w0 >> 16;
-  if (!block_layout(stream.codec, stream.element_log2, w0, n).good) return kBadBlock;
-  if (length >= static_cast<size_t>(end - in) / 4) return kBadLength;
-  const uint8_t* const planes = in + 4;
-  switch (w0 & 0xF) {
-    case kModeRaw:
-      std::memcpy(out, planes, bytes);
-      break;
-    case kModeZero:
-      std::memset(out, 0, bytes);
-      break;
-    default: {
-      const uint8_t* const data = planes + 4 * m;
-      const uint32_t unused = 32 * m - (n << (2 - stream.element_log2));
-      if (unused && load<uint32_t>(data - 4) >> (32 - unused)) return kBadBlock;
-      const uint32_t packed = kernels.count_bits(planes, m) << stream.element_log2;
-      if (length != m + (packed + 3) / 4) return kBadBlock;
-      kernels.expand[stream.element_log2](planes, data, bytes / kChunkBytes, out);
-    }
-  }
-  in = planes + 4 * length;
-  return kGood;
+  const Coding coding{descriptor[kDescKind] >> 16 & 0xFF, element_log2(descriptor[kDescKind] >> 24),
+                      descriptor[kDescParameters]};
+  return {coding, true};
 }
 
 }  // namespace
@@ -85,7 +31,7 @@ uint8_t* encode_blocks(const Kernels& kernels, const uint8_t* raw, size_t raw_by
       std::memcpy(tail, raw, taken);
       block = tail;
     }
-    uint8_t* const end = encode_block(kernels, block, bytes, out, stream);
+    uint8_t* const end = encode_block(kernels, block, bytes, out, stream.coding);
     if (stream.with_crc) {  // both while the block is in the first-level cache
       stream.raw_crc = kernels.crc32c(stream.raw_crc, block, bytes);
       stream.frame_crc = kernels.crc32c(stream.frame_crc, out, static_cast<size_t>(end - out));
@@ -109,7 +55,7 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
     const bool partial = block_bytes != taken;
     uint8_t* const block = partial || past_caches ? buffer : out;
     const uint8_t* const start = in;
-    const Status status = decode_block(kernels, in, end, block, block_bytes, stream);
+    const Status status = decode_block(kernels, in, end, block, block_bytes, stream.coding);
     if (status != kGood) return status;
     if (stream.with_crc) {  // both while the block is in the first-level cache
       stream.frame_crc = kernels.crc32c(stream.frame_crc, start, static_cast<size_t>(in - start));
@@ -135,11 +81,11 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
   Stream stream = stream_of(d);
   stream.frame_crc = kernels.crc32c(0, out, kHeaderBytes);
   uint8_t* const payload = out + kHeaderBytes;
-  uint8_t* const end = stream.codec == kCodecPool
+  uint8_t* const end = stream.coding.codec == kCodecPool
                            ? encode_pool(raw, PoolShape(d), payload)
                            : encode_blocks(kernels, raw, d[kDescRawLow], payload, stream);
   const auto payload_bytes = static_cast<size_t>(end - payload);
-  if (is_lossy(stream.codec))
+  if (is_lossy(stream.coding.codec))
     stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
   uint8_t* const trailer = payload + padded(payload_bytes);
   std::memset(end, 0, static_cast<size_t>(trailer - end));
@@ -162,7 +108,7 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
 Status read_descriptor(const Kernels& kernels, const uint8_t* bytes, uint32_t words[kHeaderWords]) {
   std::memcpy(words, bytes, kHeaderBytes);
   return check_descriptor(words, words[kDescCrc] == kernels.crc32c(0, bytes, 4 * kDescCrc),
-                          kCodecs);
+                          kBuiltIn);
 }
 
 Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
@@ -181,14 +127,14 @@ Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet
   const uint8_t* const trailer = packet + packet_bytes - kHeaderBytes;
   const uint8_t* in = payload;
   const Status payload_status =
-      stream.codec == kCodecPool
+      stream.coding.codec == kCodecPool
           ? decode_pool(in, trailer, PoolShape(d), out)
           : decode_blocks(kernels, in, static_cast<size_t>(trailer - payload), out, out_bytes,
                           past_caches, stream);
   if (payload_status != kGood) return payload_status;
   const auto payload_bytes = static_cast<size_t>(in - payload);
   if (payload + padded(payload_bytes) != trailer) return kBadLength;
-  if (is_lossy(stream.codec))
+  if (is_lossy(stream.coding.codec))
     stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
 
   uint32_t t[kHeaderWords];
