@@ -15,6 +15,7 @@ import actdma
 from actdma import frame as format_
 from actdma.codecs import parameters, reference, takes
 from actdma.frame import (
+    LOSSLESS,
     Codec,
     Descriptor,
     DType,
@@ -23,6 +24,8 @@ from actdma.frame import (
     FrameError,
     Mode,
     Operation,
+    PoolKind,
+    PoolShape,
     Status,
     Trailer,
 )
@@ -71,7 +74,14 @@ def camel(member: enum.IntEnum, prefix: str) -> str:
 
 @pytest.mark.parametrize(
     ("python", "prefix"),
-    [(Operation, ""), (Codec, "Codec"), (Mode, "Mode"), (Status, "Bad"), (Engine, "")],
+    [
+        (Operation, ""),
+        (Codec, "Codec"),
+        (Mode, "Mode"),
+        (Status, "Bad"),
+        (Engine, ""),
+        (PoolKind, "Pool"),
+    ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_enumerations_agree(python, prefix):
@@ -91,6 +101,7 @@ def test_constants_agree():
         "kHeaderWords": format_.HEADER_BYTES // 4,
         "kBlockWords": format_.BLOCK_BYTES // 4,
         "kAlignWords": format_.ALIGN // 4,
+        "kPoolRowBytes": format_.POOL_ROW_BYTES,
     }.items():
         found = re.search(rf"{name} = (0x[0-9A-F]+|\d+)", text).group(1)
         assert int(found, 0) == value, name
@@ -110,7 +121,7 @@ def test_bounds_agree(cpp, n):
 @st.composite
 def lossless_descriptors(draw):
     """Good ones, of any lossless codec and a dtype that it takes."""
-    codec = draw(st.sampled_from(Codec))
+    codec = draw(st.sampled_from(LOSSLESS))
     dtype = draw(st.sampled_from([d for d in DType if takes(codec, d)]))
     return Descriptor(
         codec,
@@ -123,7 +134,20 @@ def lossless_descriptors(draw):
     )
 
 
-@given(lossless_descriptors(), st.integers(0, 63), st.integers(0, 255), st.booleans())
+@st.composite
+def pool_descriptors(draw):
+    """Good ones, and some whose extents make another length."""
+    kind = draw(st.sampled_from(PoolKind))
+    height, width, maps = (draw(st.integers(1, limit)) for limit in (100, 300, 5))
+    shape = PoolShape(draw(st.sampled_from([2, 4, 8])), kind, height, width, maps)
+    raw_bytes = maps * shape.map_bytes + draw(st.sampled_from([0, 0, 0, 1, 1 << 20]))
+    return Descriptor(Codec.POOL, shape.element_bytes, raw_bytes, parameters=shape.parameters)
+
+
+descriptors = st.one_of(lossless_descriptors(), pool_descriptors())
+
+
+@given(descriptors, st.integers(0, 63), st.integers(0, 255), st.booleans())
 def test_descriptor_checks_agree(cpp, descriptor, position, value, sealed):
     data = bytearray(descriptor.pack())
     data[position] = value
