@@ -26,6 +26,7 @@ lint: $(VENV)/tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	git ls-files '*.hpp' '*.cpp' '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
+	$(MAKE) -C hls check PYTHON=$(abspath $(BIN))/python
 
 format: $(VENV)/tested
 	$(BIN)/ruff check --fix .
@@ -38,6 +39,7 @@ csim: $(VENV)/built
 bench: $(VENV)/built
 	$(BIN)/python benchmarks/native_zvc.py
 	$(BIN)/python benchmarks/emulated_board.py
+	$(BIN)/python benchmarks/fabric.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -60,7 +62,7 @@ clean:
 help:
 	@sed -n 's/^# make/make/p' Makefile
 	@echo 'make test-fast   the tests that take seconds'
-	@echo 'make lint        ruff and clang-format; make format mends'
+	@echo 'make lint        ruff, clang-format, hls/check; make format mends'
 	@echo 'make csim        the HLS benches, without vendor tools'
-	@echo 'make bench       the tables of docs/performance.md'
+	@echo 'make bench       the tables of docs/performance.md and docs/fabric.md'
 	@echo 'make -C hls ip BOARD=kv260   the IP cores, where Vitis is installed'

@@ -45,7 +45,7 @@ setup(
     package_dir={"": "host"},
     cmdclass={"build_py": BuildWithOverlay},
     ext_modules=[
-        extension("actdma.native._native", "host/actdma/native"),
+        extension("actdma.native._native", "host/actdma/native", ("-O3",)),
         extension("actdma.emulation._fabric", "host/actdma/emulation", ("-O3", *X86)),
     ],
 )

@@ -39,21 +39,47 @@ uint32_t word(const uint8_t* at) {
 
 void set_word(uint8_t* at, uint32_t value) { std::memcpy(at, &value, 4); }
 
-Bytes random_raw(size_t size, uint32_t element_bytes, uint32_t nonzero_percent) {
+struct Case {
+  uint32_t codec;
+  uint32_t element_bytes;
+  uint32_t parameter;
+};
+
+constexpr Case kCases[] = {
+    {kCodecRaw, 4, 0},  {kCodecZvc, 1, 0},  {kCodecZvc, 2, 0},  {kCodecZvc, 4, 0},
+    {kCodecZvc, 8, 0},  {kCodecZve, 4, 8},  {kCodecZve, 2, 8},  {kCodecZve, 2, 5},
+    {kCodecInts, 1, 0}, {kCodecInts, 1, 1}, {kCodecInts, 2, 0}, {kCodecInts, 2, 1},
+    {kCodecInts, 4, 0}, {kCodecInts, 4, 1}, {kCodecInts, 8, 1}, {kCodecRle, 1, 0},
+    {kCodecRle, 2, 0},  {kCodecRle, 4, 0},
+};
+
+// Elements of which `nonzero_percent` are not zero; with records to be made, neighbours differ in
+// some of their bits only.
+Bytes random_raw(size_t size, const Case& c, uint32_t nonzero_percent) {
   Bytes raw(size);
-  for (size_t i = 0; i < size; i += element_bytes) {
-    if (random_bits() % 100 >= nonzero_percent) continue;
-    for (size_t j = i; j < size && j < i + element_bytes; j++) raw[j] = random_bits() & 0xFF;
+  const uint32_t alike = record_mode(c.codec) != kModeRaw ? random_bits() % 33 : 0;
+  // Runs of zeros and of others, for rle; else every element by itself.
+  const size_t run = c.codec == kCodecRle ? 64 * c.element_bytes : c.element_bytes;
+  bool zero = false;
+  const uint64_t varies = (uint64_t{1} << (32 - alike)) - 1;
+  uint64_t common = 0;
+  for (size_t i = 0; i < size; i += c.element_bytes) {
+    if (i % 2048 == 0) common = (uint64_t{random_bits()} << 32 | random_bits()) & ~varies;
+    if (i % run == 0) zero = random_bits() % 100 >= nonzero_percent;
+    if (zero) continue;
+    const uint64_t element = common | (random_bits() & varies);
+    std::memcpy(&raw[i], &element, std::min<size_t>(c.element_bytes, size - i));
   }
   return raw;
 }
 
-Bytes descriptor_of(const Kernels& kernels, uint32_t codec, uint32_t element_bytes, size_t size) {
+Bytes descriptor_of(const Kernels& kernels, const Case& c, size_t size) {
   Bytes bytes(kHeaderBytes);
   set_word(&bytes[0], kMagic);
-  set_word(&bytes[4], kVersion | kTransfer << 8 | codec << 16 | element_bytes << 24);
+  set_word(&bytes[4], kVersion | kTransfer << 8 | c.codec << 16 | c.element_bytes << 24);
   set_word(&bytes[4 * kDescFlags], kLastFrameFlag);
   set_word(&bytes[4 * kDescRawLow], static_cast<uint32_t>(size));
+  set_word(&bytes[4 * kDescParameters], c.parameter);
   set_word(&bytes[4 * kDescCrc], kernels.crc32c(0, bytes.data(), 4 * kDescCrc));
   return bytes;
 }
@@ -101,11 +127,10 @@ int main() {
   const Kernels& portable = *portable_kernels();
   const size_t sizes[] = {0, 1, 3, 60, 63, 64, 65, 127, 192, 4096, 8191, 8192, 8193, 8256, 20000};
   for (const size_t size : sizes) {
-    for (const uint32_t element_bytes : {1u, 2u, 4u, 8u}) {
+    for (const Case& c : kCases) {
       for (const uint32_t percent : {0u, 3u, 50u, 85u, 100u}) {
-        const Bytes raw = random_raw(size, element_bytes, percent);
-        const uint32_t codec = random_bits() % 8 ? kCodecZvc : kCodecRaw;
-        const Bytes descriptor = descriptor_of(portable, codec, element_bytes, size);
+        const Bytes raw = random_raw(size, c, percent);
+        const Bytes descriptor = descriptor_of(portable, c, size);
         const Bytes packet = encode(portable, raw, descriptor);
         for (const Kernels* kernels : available_kernels()) {
           if (encode(*kernels, raw, descriptor) != packet) fail(*kernels, "other bytes", size);

@@ -66,6 +66,12 @@ def test_measure(folder, capsys, backend):
     assert report["environment"]["options"]["batch"] == 2
 
 
+def test_codec_of_the_dtype(folder):
+    assert main([*SMALL, "--backend", "native", "--codec", "auto", "--json", "a.json"]) == 0
+    records = json.loads((folder / "a.json").read_text())["records"]
+    assert {r["codec"] for r in records if r["dtype"] == "float32"} == {"zve"}
+
+
 def test_measure_in_bfloat16(folder):
     assert main([*SMALL, "--backend", "native", "--dtype", "bfloat16", "--json", "b.json"]) == 0
     records = json.loads((folder / "b.json").read_text())["records"]

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import actdma
 from actdma import frame as format_
-from actdma.codecs import reference
+from actdma.codecs import parameters, reference, takes
 from actdma.frame import (
+    LOSSLESS,
     Codec,
     Descriptor,
     DType,
@@ -23,6 +24,8 @@ from actdma.frame import (
     FrameError,
     Mode,
     Operation,
+    PoolKind,
+    PoolShape,
     Status,
     Trailer,
 )
@@ -71,7 +74,14 @@ def camel(member: enum.IntEnum, prefix: str) -> str:
 
 @pytest.mark.parametrize(
     ("python", "prefix"),
-    [(Operation, ""), (Codec, "Codec"), (Mode, "Mode"), (Status, "Bad"), (Engine, "")],
+    [
+        (Operation, ""),
+        (Codec, "Codec"),
+        (Mode, "Mode"),
+        (Status, "Bad"),
+        (Engine, ""),
+        (PoolKind, "Pool"),
+    ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_enumerations_agree(python, prefix):
@@ -91,6 +101,7 @@ def test_constants_agree():
         "kHeaderWords": format_.HEADER_BYTES // 4,
         "kBlockWords": format_.BLOCK_BYTES // 4,
         "kAlignWords": format_.ALIGN // 4,
+        "kPoolRowBytes": format_.POOL_ROW_BYTES,
     }.items():
         found = re.search(rf"{name} = (0x[0-9A-F]+|\d+)", text).group(1)
         assert int(found, 0) == value, name
@@ -107,9 +118,38 @@ def test_bounds_agree(cpp, n):
     assert format_.frame_bound(n) <= n * 1.001 + 256
 
 
-@given(st.integers(0, 63), st.integers(0, 255), st.booleans())
-def test_descriptor_checks_agree(cpp, position, value, sealed):
-    data = bytearray(Descriptor(raw_bytes=1000, dtype=DType.float32).pack())
+@st.composite
+def lossless_descriptors(draw):
+    """Good ones, of any lossless codec and a dtype that it takes."""
+    codec = draw(st.sampled_from(LOSSLESS))
+    dtype = draw(st.sampled_from([d for d in DType if takes(codec, d)]))
+    return Descriptor(
+        codec,
+        dtype.element_bytes,
+        draw(st.integers(0, format_.MAX_RAW_BYTES)),
+        draw(st.integers(0, 2**32 - 1)),
+        draw(st.booleans()),
+        dtype,
+        parameters=parameters(codec, dtype),
+    )
+
+
+@st.composite
+def pool_descriptors(draw):
+    """Good ones, and some whose extents make another length."""
+    kind = draw(st.sampled_from(PoolKind))
+    height, width, maps = (draw(st.integers(1, limit)) for limit in (100, 300, 5))
+    shape = PoolShape(draw(st.sampled_from([2, 4, 8])), kind, height, width, maps)
+    raw_bytes = maps * shape.map_bytes + draw(st.sampled_from([0, 0, 0, 1, 1 << 20]))
+    return Descriptor(Codec.POOL, shape.element_bytes, raw_bytes, parameters=shape.parameters)
+
+
+descriptors = st.one_of(lossless_descriptors(), pool_descriptors())
+
+
+@given(descriptors, st.integers(0, 63), st.integers(0, 255), st.booleans())
+def test_descriptor_checks_agree(cpp, descriptor, position, value, sealed):
+    data = bytearray(descriptor.pack())
     data[position] = value
     if sealed:
         data[60:] = format_.crc(data[:60]).to_bytes(4, "little")
@@ -124,17 +164,7 @@ def test_descriptor_checks_agree(cpp, position, value, sealed):
     assert status == expected
 
 
-@given(
-    st.builds(
-        Descriptor,
-        codec=st.sampled_from([Codec.RAW, Codec.ZVC]),
-        element_bytes=st.sampled_from([1, 2, 4, 8]),
-        raw_bytes=st.integers(0, 1 << 30),
-        sequence=st.integers(0, (1 << 32) - 1),
-        last=st.booleans(),
-        dtype=st.sampled_from(DType),
-    )
-)
+@given(lossless_descriptors())
 def test_descriptor_survives_packing(descriptor):
     assert Descriptor.unpack(descriptor.pack()) == descriptor
 

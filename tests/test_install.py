@@ -41,7 +41,7 @@ def test_missing_extra_is_one_sentence_that_says_what_to_install(missing, use, e
 
 
 def test_public_face():
-    names = "compress decompress open_board offload emulation Frame FrameError"
+    names = "compress decompress open_board open_alveo offload emulation Frame FrameError"
     result = python(f"import actdma; [getattr(actdma, n) for n in '{names}'.split()]")
     assert result.returncode == 0, result.stderr
 
@@ -66,8 +66,9 @@ def test_wheel_and_sdist_build_in_isolation_with_all_sources(tmp_path):
     )
     code = (
         "import actdma, numpy as np; x = np.arange(9.0); assert 'installed' in actdma.__file__\n"
-        "with actdma.open_board('emulated') as board:\n"
-        "    assert (actdma.decompress(actdma.compress(x), board) == x).all()"
+        "for open_device in (actdma.open_board, actdma.open_alveo):\n"
+        "    with open_device('emulated') as device:\n"
+        "        assert (actdma.decompress(actdma.compress(x), device) == x).all()"
     )
     result = subprocess.run(
         [sys.executable, "-c", code],

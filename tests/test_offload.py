@@ -45,6 +45,24 @@ def test_gradients_are_bit_identical(network, inside, backend):
     assert report.bit_identical()
 
 
+@pytest.mark.parametrize(
+    ("codec", "floats", "integers"),
+    [
+        ("auto", "zve", "ints"),
+        ("zve", "zve", "zvc"),
+        ("ints", "zvc", "ints"),
+        ("rle", "rle", "rle"),
+    ],
+)
+def test_a_tensor_whose_dtype_the_codec_does_not_take_goes_through_zvc(codec, floats, integers):
+    model, x = networks.relu_cnn(), networks.images()
+    plain = networks.step(copy.deepcopy(model), x)
+    session = offload(model, codec=codec)
+    assert same_gradients(plain, networks.step(model, x, session))
+    used = {r.dtype: r.codec for r in session.report().records}
+    assert (used["float32"], used["int64"]) == (floats, integers)
+
+
 def test_gradients_of_efficientnet_lite0(backend):
     model, x = networks.efficientnet_lite0(), networks.images(2, 64)
     plain = networks.step(copy.deepcopy(model), x)

@@ -136,7 +136,7 @@ inline void put_block(Bytes& out, const uint8_t* block, size_t size, uint32_t co
     if (!x) continue;
     kept++;
     data.put(x, 8 * element);
-    if (codec < actdma::kCodecZve) continue;
+    if (codec != actdma::kCodecZve && codec != actdma::kCodecInts) continue;
     group.push_back(x);
     if (group.size() == (element == 1 ? 64u : 32u)) end_group();
   }
@@ -148,10 +148,22 @@ inline void put_block(Bytes& out, const uint8_t* block, size_t size, uint32_t co
   if (codec != actdma::kCodecRaw && zvc < length) {
     w0 = actdma::kModeZvc, length = zvc, planes = {mask.bytes, data.bytes};
   }
+  Bits tags, literals;
+  for (size_t i = 0; i < mask.bytes.size(); i += 4) {
+    const uint32_t word = get32(mask.bytes, i);
+    tags.put(word == 0 ? 0 : word == ~0u ? 1 : 2, 2);
+    if (word != 0 && word != ~0u) literals.put(word, 32);
+  }
+  const uint32_t tagged =
+      uint32_t(tags.bytes.size() + literals.bytes.size() + data.bytes.size()) / 4;
+  if (codec == actdma::kCodecRle && literals.bytes.size() < 1024 && tagged < length) {
+    w0 = actdma::kModeRle | uint32_t(literals.bytes.size() / 4) << 4;
+    length = tagged, planes = {tags.bytes, literals.bytes, data.bytes};
+  }
   if (dense) mask.bytes.clear();
   const uint32_t recorded =
       uint32_t(mask.bytes.size() + headers.bytes.size() + records.bytes.size()) / 4;
-  if (codec >= actdma::kCodecZve && recorded < length) {
+  if (groups > 0 && recorded < length) {
     w0 = (codec == actdma::kCodecZve ? actdma::kModeZve : actdma::kModeInts) |
          uint32_t(groups - 1) << 4 | uint32_t(dense) << 12;
     length = recorded, planes = {mask.bytes, headers.bytes, records.bytes};
@@ -202,8 +214,9 @@ inline Bytes answer(const Bytes& frame, const Bytes& descriptor, Bytes raw) {
 }
 
 // `spread`: the highest byte of an element varies that much only, as exponents and indices do.
+// `run`: elements in a row are zero or not.
 inline Bytes random_raw(size_t size, size_t element, double density, uint32_t seed,
-                        uint32_t spread = 255) {
+                        uint32_t spread = 255, size_t run = 1) {
   Bytes raw(size);
   uint64_t state = seed * 0x9E3779B97F4A7C15ull + 1;
   auto next = [&state] {
@@ -212,8 +225,10 @@ inline Bytes random_raw(size_t size, size_t element, double density, uint32_t se
     state ^= state << 17;
     return uint32_t(state >> 32);
   };
+  bool zero = false;
   for (size_t i = 0; i < size; i += element) {
-    if (next() >= density * 4294967296.0) continue;
+    if (i / element % run == 0) zero = next() >= density * 4294967296.0;
+    if (zero) continue;
     for (size_t k = i; k < i + element && k < size; k++) {
       raw[k] = uint8_t(k + 1 < i + element ? 1 + next() % 255 : 1 + next() % spread);
     }
@@ -226,14 +241,23 @@ struct Coding {
   uint32_t codec;
   uint32_t parameter;
   uint32_t spread;
+  size_t run;
 };
 
+inline Bytes random_raw(size_t size, size_t element, double density, uint32_t seed,
+                        const Coding& coding) {
+  return random_raw(size, element, density, seed, coding.spread, coding.run);
+}
+
 inline std::vector<Coding> codings(uint32_t element) {
-  std::vector<Coding> list = {{actdma::kCodecRaw, 0, 255}, {actdma::kCodecZvc, 0, 255}};
+  std::vector<Coding> list = {{actdma::kCodecRaw, 0, 255, 1},
+                              {actdma::kCodecZvc, 0, 255, 1},
+                              {actdma::kCodecRle, 0, 255, 1},
+                              {actdma::kCodecRle, 0, 255, 100}};
   for (uint32_t spread : {2u, 255u}) {
-    for (uint32_t is_signed : {0u, 1u}) list.push_back({actdma::kCodecInts, is_signed, spread});
-    if (element == 2) list.push_back({actdma::kCodecZve, 5, spread});
-    if (element == 2 || element == 4) list.push_back({actdma::kCodecZve, 8, spread});
+    for (uint32_t is_signed : {0u, 1u}) list.push_back({actdma::kCodecInts, is_signed, spread, 1});
+    if (element == 2) list.push_back({actdma::kCodecZve, 5, spread, 1});
+    if (element == 2 || element == 4) list.push_back({actdma::kCodecZve, 8, spread, 1});
   }
   return list;
 }

@@ -92,7 +92,7 @@ static Vectors vectors(uint32_t element, double density) {
   Vectors v;
   for (uint32_t size : {1, 4, 63, 64, 65, 1000, 8191, 8192, 8193, 16384, 24640})
     for (const golden::Coding& coding : golden::codings(element)) {
-      const Bytes raw = golden::random_raw(size, element, density, size, coding.spread);
+      const Bytes raw = golden::random_raw(size, element, density, size, coding);
       const Bytes head = golden::descriptor(coding.codec, element, size, size, coding.parameter);
       v.requests.push_back(golden::request(head, raw));
       v.frames.push_back(golden::frame(head, raw));
@@ -131,11 +131,11 @@ int rates() {
   for (uint32_t element : {1u, 2u, 4u, 8u})
     for (double density : {0.0, 0.1, 0.5, 0.9, 1.0})
       for (const golden::Coding& coding : golden::codings(element)) {
-        const std::string where = std::to_string(L) + " lanes, codec " +
-                                  std::to_string(coding.codec) + ", element " +
-                                  std::to_string(element) + ", density " + std::to_string(density) +
-                                  ", spread " + std::to_string(coding.spread);
-        const Bytes raw = golden::random_raw(size, element, density, 1, coding.spread);
+        const std::string where =
+            std::to_string(L) + " lanes, codec " + std::to_string(coding.codec) + ", element " +
+            std::to_string(element) + ", density " + std::to_string(density) + ", spread " +
+            std::to_string(coding.spread) + ", runs of " + std::to_string(coding.run);
+        const Bytes raw = golden::random_raw(size, element, density, 1, coding);
         const Bytes head = golden::descriptor(coding.codec, element, 0, size, coding.parameter);
         const Result there = run<L>(true, {golden::request(head, raw)}, none, none, where);
         const Result back = run<L>(false, there.packets, none, none, where);

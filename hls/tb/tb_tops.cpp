@@ -50,7 +50,7 @@ int main() {
         const std::string where = "size " + std::to_string(size) + ", element " +
                                   std::to_string(element) + ", codec " +
                                   std::to_string(coding.codec);
-        const Bytes raw = golden::random_raw(size, element, density, size + element, coding.spread);
+        const Bytes raw = golden::random_raw(size, element, density, size + element, coding);
         const Bytes head = golden::descriptor(coding.codec, element, size, size, coding.parameter);
         const Bytes frame = run(actdma_compress, golden::request(head, raw), where.c_str());
         golden::check(frame == golden::frame(head, raw), "frame differs", where.c_str());

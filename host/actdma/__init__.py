@@ -13,10 +13,19 @@ from .frame import Frame, FrameError
 from .version import VERSION
 
 __version__ = VERSION
-__all__ = ["Frame", "FrameError", "compress", "decompress", "emulation", "offload", "open_board"]
+__all__ = [
+    "Frame",
+    "FrameError",
+    "compress",
+    "decompress",
+    "emulation",
+    "offload",
+    "open_alveo",
+    "open_board",
+]
 
-_LAZY = {"open_board": ".board"}
-_LAZY_MODULES = ("board", "emulation", "measure", "native")
+_LAZY = {"open_alveo": ".alveo", "open_board": ".board"}
+_LAZY_MODULES = ("alveo", "board", "emulation", "measure", "native")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,22 +8,28 @@ import numpy as np
 
 from .arrays import Layout, from_bytes, numpy_dtype, to_bytes
 from .backend import Backend, ReferenceBackend
-from .codecs import Bsr, Coding, Lossy, Pool, bsr
+from .codecs import Bsr, Coding, Lossy, Pool, best_codec, bsr
 from .frame import FRAME_BYTES, LOSSLESS, Codec, DType, Frame, FrameError, Status
 
+AUTO = "auto"
 BACKENDS = ("native", "board", "reference")
 LOSSY: dict[str, type[Lossy]] = {"pool": Pool, "bsr": Bsr}
 
 
-def codec_of(name: str) -> Codec:
-    """The lossless `Codec` called ``name``; ValueError that lists the known ones."""
-    known = [codec.name.lower() for codec in LOSSLESS]
-    if name in known:
-        return LOSSLESS[known.index(name)]
-    what = (
-        f"codec {name!r} is lossy; lossless" if name in LOSSY else f"unknown codec {name!r}; known"
-    )
-    raise ValueError(f"{what} are {', '.join(map(repr, known))}")
+def codec_of(name: str, dtype: DType) -> Codec:
+    """The lossless `Codec` called ``name``; ValueError that lists the known ones.
+
+    "auto" is the one that suits ``dtype`` best.
+    """
+    if name == AUTO:
+        return best_codec(dtype)
+    known = {codec.name.lower(): codec for codec in LOSSLESS}
+    if name not in known:
+        names = ", ".join(map(repr, (*known, AUTO)))
+        if name in LOSSY:
+            raise ValueError(f"codec {name!r} is lossy; lossless are {names}")
+        raise ValueError(f"unknown codec {name!r}; known are {names}")
+    return known[name]
 
 
 def prepare(
@@ -34,7 +40,7 @@ def prepare(
     cannot be."""
     if isinstance(codec, str):
         if codec not in LOSSY:
-            return data, codec_of(codec)
+            return data, codec_of(codec, layout.dtype)
         codec = LOSSY[codec]()
     if not isinstance(codec, tuple(LOSSY.values())):
         raise TypeError(f"expected a codec or its name, got {type(codec).__name__}")
@@ -74,10 +80,13 @@ def compress(
     """Compress ``x``, without loss unless ``codec`` is a lossy one: `actdma.codecs.Pool` or `Bsr`.
 
     ``x``: NumPy array or dense PyTorch tensor, any shape, strides and device, of a dtype in
-    `actdma.frame.DType`; values, dtype and shape come back, subclasses as their base. A lossy
-    codec says what it takes and what comes back. ``frame_bytes``: raw bytes per frame, a multiple
-    of 8192. Every backend returns the same bytes. TypeError for other inputs, ValueError for
-    unknown names.
+    `actdma.frame.DType`; values, dtype and shape come back, subclasses as their base. ``codec``:
+    "zvc", "rle" or "raw" for every dtype, "zve" for floating point of 16 or 32 bits (and complex
+    pairs of them), "ints" for integers and bool, "auto" for the one that suits the dtype best;
+    a lossy codec says what it takes and what comes back.
+    ``frame_bytes``: raw bytes per frame, a multiple of 8192. Every backend returns the same bytes.
+    TypeError for other inputs, ValueError for unknown names and a codec that does not take the
+    dtype.
     """
     data, layout = to_bytes(x)
     data, coding = prepare(codec, data, layout)

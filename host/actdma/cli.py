@@ -89,7 +89,12 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
         default="float32",
         help="float32 (default) or bfloat16: model and images are cast to it (no autocast)",
     )
-    add("--codec", default="zvc", help="zvc (default) or raw")
+    add(
+        "--codec",
+        default="zvc",
+        help="zvc (default), rle, zve (for floating point), ints (for integers), raw, or auto: "
+        "zve, ints or zvc, as suits a tensor's dtype; zvc where zve or ints do not take it",
+    )
     add(
         "--backend",
         default="board",

@@ -45,6 +45,7 @@ class Codec(enum.IntEnum):
     ZVC = 1
     ZVE = 2
     INTS = 3
+    RLE = 4
     POOL = 5
     BSR = 6
 
@@ -57,6 +58,7 @@ class Mode(enum.IntEnum):
     ZVC = 2
     ZVE = 3
     INTS = 4
+    RLE = 5
 
 
 ALLOWED_MODES = {
@@ -64,6 +66,7 @@ ALLOWED_MODES = {
     Codec.ZVC: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC}),
     Codec.ZVE: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC, Mode.ZVE}),
     Codec.INTS: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC, Mode.INTS}),
+    Codec.RLE: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC, Mode.RLE}),
 }
 
 LOSSLESS = tuple(ALLOWED_MODES)
@@ -74,6 +77,7 @@ ELEMENTS = {
     Codec.ZVC: (1, 2, 4, 8),
     Codec.ZVE: (2, 4),
     Codec.INTS: (1, 2, 4, 8),
+    Codec.RLE: (1, 2, 4, 8),
     Codec.POOL: (1, 2, 4),
     Codec.BSR: (2, 4),
 }

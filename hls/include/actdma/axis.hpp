@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "frame.hpp"
 #include "stream.hpp"
 
 namespace actdma {
@@ -22,6 +23,10 @@ struct Beat {
   uint32_t w[L];
   bool last;
 };
+
+// Beats of the longest frame on the narrowest stream. A process' loop ends with its packet, so this
+// is the trip count it states; synthesis only reports it.
+constexpr int kMaxBeats = int(frame_bound(kMaxRawBytes) / 8);
 
 // FIFO depths. Shallow ones fit the 32-deep shift registers of a LUT. Block FIFOs hold two blocks,
 // so that one drains while the next fills. A mask plane is at most an eighth of its block: plane

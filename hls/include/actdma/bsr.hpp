@@ -127,6 +127,7 @@ struct BsrNormToken {
 template <int L>
 struct BsrMeasure {
   static constexpr int W = kBsrLanes<L>;
+  static constexpr int kPieceLog2 = log2_ceil(W);
   static constexpr int kLevels = log2_ceil(int(kBsrGroupWords) / W);
   Header<L> header;
   bool begun = false;  // the descriptor has come: the frame is this codec's
@@ -170,7 +171,7 @@ struct BsrMeasure {
       copy_valid = true;
       norm.norm = add(bsr_piece_norm<W>(job.shape, hold));
       norm.kept = norm.norm >= job.shape.threshold;
-      norm_valid = ++piece << log2_ceil(W) == 1u << job.shape.words_log2();
+      norm_valid = ++piece << kPieceLog2 == 1u << job.shape.words_log2();
       if (norm_valid) {
         piece = 0;
         copy.block_end = true;
@@ -374,6 +375,7 @@ void bsr_compress(BeatStream<L>& in, BeatStream<L>& out, VerdictStream& verdict)
 template <int L>
 struct BsrParse {
   static constexpr int W = kBsrLanes<L>;
+  static constexpr int kPieceLog2 = log2_ceil(W);
   enum Phase : uint8_t { kHeader, kMask, kBlock, kPad, kDrain, kEnd };
   Phase phase = kHeader;
   Header<L> header;
@@ -475,7 +477,7 @@ struct BsrParse {
     if (raw_valid) pieces_waiting = 0;
     if (phase == kPad) {
       if (--pad_left == 0) phase = kDrain;
-    } else if (++piece << log2_ceil(W) == 1u << job.shape.words_log2()) {
+    } else if (++piece << kPieceLog2 == 1u << job.shape.words_log2()) {
       piece = 0;
       mask >>= 1;
       const bool over = place.blocks_left == 1;

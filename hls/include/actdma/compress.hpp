@@ -1,9 +1,11 @@
 // The block engine, compressing. Full beats are compacted and packed into planes before the block
 // FIFOs, the raw copy waits beside them, and the mode is chosen when the block has passed:
 //
-//   raw beats -> compact -> pack -> mask plane, data plane, choice -----------+-> join -> squeeze
-//                  |          '---> gather -> make_records -> pack_records ---+
-//                  '--------------- raw copy ---------------------------------'
+//   raw beats -> compact -> pack -> mask plane, data plane -----------------------+-> join ->
+//   squeeze
+//                  |          +---> gather_groups -> make_records -> pack_records -+
+//                  |          '---> tag_masks -------------------------------------+
+//                  '--------------- raw copy --------------------------------------'
 #pragma once
 
 #include "axis.hpp"
@@ -11,6 +13,7 @@
 #include "frame.hpp"
 #include "group.hpp"
 #include "ingest.hpp"
+#include "rle.hpp"
 #include "zvc.hpp"
 
 namespace actdma {
@@ -30,6 +33,7 @@ template <int L>
 void compact_beats(RawStream<L>& in, BlockStream<L>& copy, Stream<PackedBeat<L>, kShallow>& out) {
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const RawBeat<L> beat = in.read();
     PackedBeat<L> packed;
@@ -116,8 +120,8 @@ struct Pack {
   void pack_data(const PackedBeat<L>& in, KeptBeat<L>& kept, bool& valid) {
 #pragma HLS INLINE
     uint32_t low[L], high[L];
-#pragma HLS ARRAY_PARTITION variable = low complete
-#pragma HLS ARRAY_PARTITION variable = high complete
+#pragma HLS ARRAY_PARTITION variable = low type = complete
+#pragma HLS ARRAY_PARTITION variable = high type = complete
     append<uint8_t, L>(hold, fill, in.w, low, high);
     const uint32_t total = fill + in.bytes;
     const bool full = total >= 4 * L;
@@ -165,17 +169,19 @@ struct Pack {
 
 template <int L>
 void pack(Stream<PackedBeat<L>, kShallow>& in, PlaneStream<L>& mask, BlockStream<L>& data,
-          Stream<KeptBeat<L>, kShallow>& kept, Stream<Passed, 2>& passed) {
+          Stream<KeptBeat<L>, kShallow>& kept, Stream<MaskBeat<L>, kShallow>& masks,
+          Stream<Passed, 2>& passed) {
   Pack<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
-#pragma HLS ARRAY_PARTITION variable = state.mask_hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
+#pragma HLS ARRAY_PARTITION variable = state.mask_hold type = complete
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     PackedBeat<L> beat = {};
     if (state.takes()) beat = in.read();
     KeptBeat<L> kept_beat = {};
-    Beat<L> mask_beat;
+    Beat<L> mask_beat = {};
     Passed block = {};
     bool kept_valid, data_valid, mask_valid, passed_valid;
     state.step(beat, kept_beat, kept_valid, data_valid, mask_beat, mask_valid, block, passed_valid);
@@ -190,6 +196,16 @@ void pack(Stream<PackedBeat<L>, kShallow>& in, PlaneStream<L>& mask, BlockStream
       data.write(data_beat);
     }
     if (mask_valid) mask.write(mask_beat);
+    if ((mask_valid && state.format.codec == kCodecRle) || kept_beat.last) {
+      MaskBeat<L> copy;
+      for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+        copy.w[i] = mask_beat.w[i];
+      }
+      copy.block_end = beat.block_end;
+      copy.last = kept_beat.last;
+      masks.write(copy);
+    }
     if (passed_valid) passed.write(block);
     done = kept_beat.last;
   }
@@ -204,7 +220,16 @@ struct Span {
 };
 
 // The planes that wait for a block, in the order in which a mode that uses them stores them.
-enum Plane : int { kMaskPlane, kHeaderPlane, kRecordPlane, kDataPlane, kCopyPlane, kPlanes };
+enum Plane : int {
+  kTagPlane,
+  kLiteralPlane,
+  kMaskPlane,
+  kHeaderPlane,
+  kRecordPlane,
+  kDataPlane,
+  kCopyPlane,
+  kPlanes
+};
 
 // Chooses the mode and joins W0 and the planes it uses; what is not used drains in the same cycles.
 template <int L>
@@ -225,17 +250,18 @@ struct Join {
     return active && left[plane] > 0 && (turn || !used[plane]);
   }
 
-  void step(const Passed& block, const RecordSizes& sizes, const Beat<L> planes[kPlanes],
-            Span<L>& out, bool& valid) {
+  // `sizes` and `literals` count where the codec has records or tags.
+  void step(const Passed& block, const RecordSizes& sizes, uint32_t literals,
+            const Beat<L> planes[kPlanes], Span<L>& out, bool& valid) {
 #pragma HLS INLINE
     out.last = false;
     if (!active) {
-      begin(block, sizes, out);
+      begin(block, sizes, literals, out);
       valid = true;
       return;
     }
     bool taken[kPlanes];
-#pragma HLS ARRAY_PARTITION variable = taken complete
+#pragma HLS ARRAY_PARTITION variable = taken type = complete
     valid = false;
     for (int p = 0; p < kPlanes; p++) {
 #pragma HLS UNROLL
@@ -259,29 +285,42 @@ struct Join {
   }
 
  private:
-  void begin(const Passed& block, const RecordSizes& sizes, Span<L>& out) {
+  void begin(const Passed& block, const RecordSizes& sizes, uint32_t literals, Span<L>& out) {
 #pragma HLS INLINE
-    const uint32_t mask_words = block.dense ? 0 : block.mask_words;
-    const uint32_t zvc = block.mask_words + block.data_words;
-    const uint32_t records = mask_words + header_words(sizes.groups) + sizes.words;
     const bool has_records = record_mode(block.codec) != kModeRaw;
-    uint32_t length = block.copy_words;
-    Mode mode = kModeRaw;
-    if (block.codec != kCodecRaw && zvc < length) mode = kModeZvc, length = zvc;
-    if (has_records && records < length) mode = record_mode(block.codec), length = records;
-    if (block.codec != kCodecRaw && block.data_words == 0) mode = kModeZero, length = 0;
-    const bool recorded = mode == kModeZve || mode == kModeInts;
+    const bool has_tags = block.codec == kCodecRle;
+    left[kTagPlane] = has_tags ? tag_words(block.mask_words) : 0;
+    left[kLiteralPlane] = has_tags ? literals : 0;
     left[kMaskPlane] = block.mask_words;
     left[kHeaderPlane] = has_records ? header_words(sizes.groups) : 0;
     left[kRecordPlane] = has_records ? sizes.words : 0;
     left[kDataPlane] = block.data_words;
     left[kCopyPlane] = block.copy_words;
+    const uint32_t zvc = left[kMaskPlane] + left[kDataPlane];
+    const uint32_t records =
+        (block.dense ? 0 : left[kMaskPlane]) + left[kHeaderPlane] + left[kRecordPlane];
+    const uint32_t rle = left[kTagPlane] + left[kLiteralPlane] + left[kDataPlane];
+    Mode mode = kModeRaw;
+    uint32_t length = block.copy_words, extra = 0;
+    if (block.codec != kCodecRaw && zvc < length) mode = kModeZvc, length = zvc;
+    if (has_records && records < length) {
+      mode = record_mode(block.codec);
+      length = records;
+      extra = record_extra(sizes.groups, block.dense);
+    }
+    if (has_tags && literals <= kMaxLiterals && rle < length) {
+      mode = kModeRle;
+      length = rle;
+      extra = literals;
+    }
+    if (block.codec != kCodecRaw && block.data_words == 0) mode = kModeZero, length = extra = 0;
+    const bool recorded = mode == kModeZve || mode == kModeInts;
+    used[kTagPlane] = used[kLiteralPlane] = mode == kModeRle;
     used[kMaskPlane] = mode == kModeZvc || (recorded && !block.dense);
     used[kHeaderPlane] = used[kRecordPlane] = recorded;
-    used[kDataPlane] = mode == kModeZvc;
+    used[kDataPlane] = mode == kModeZvc || mode == kModeRle;
     used[kCopyPlane] = mode == kModeRaw;
-    const uint32_t w0 =
-        recorded ? block_word(mode, length, sizes.groups, block.dense) : block_word(mode, length);
+    const uint32_t w0 = block_word(mode, length, extra);
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
       out.w[i] = i == 0 ? w0 : 0;
@@ -293,23 +332,29 @@ struct Join {
 };
 
 template <int L>
-void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, BlockStream<L>& copy,
-          PlaneStream<L>& mask, BlockStream<L>& data, HeaderStream<L>& header,
-          BlockStream<L>& record, Stream<Span<L>, kShallow>& out) {
+void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, Stream<uint32_t, 2>& literals,
+          TagStream<L>& tags, PlaneStream<L>& literal, PlaneStream<L>& mask,
+          HeaderStream<L>& header, BlockStream<L>& record, BlockStream<L>& data,
+          BlockStream<L>& copy, Stream<Span<L>, kShallow>& out) {
   Join<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.left complete
-#pragma HLS ARRAY_PARTITION variable = state.used complete
+#pragma HLS ARRAY_PARTITION variable = state.left type = complete
+#pragma HLS ARRAY_PARTITION variable = state.used type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Passed block = {};
     RecordSizes the_sizes = {};
+    uint32_t count = 0;
     Beat<L> planes[kPlanes] = {};
-#pragma HLS ARRAY_PARTITION variable = planes complete dim = 0
+#pragma HLS ARRAY_PARTITION variable = planes type = complete dim = 0
     if (state.takes_block()) {
       block = passed.read();
       if (!block.last && record_mode(block.codec) != kModeRaw) the_sizes = sizes.read();
+      if (!block.last && block.codec == kCodecRle) count = literals.read();
     }
+    if (state.takes(kTagPlane)) planes[kTagPlane] = tags.read();
+    if (state.takes(kLiteralPlane)) planes[kLiteralPlane] = literal.read();
     if (state.takes(kMaskPlane)) planes[kMaskPlane] = mask.read();
     if (state.takes(kHeaderPlane)) planes[kHeaderPlane] = header.read();
     if (state.takes(kRecordPlane)) planes[kRecordPlane] = record.read();
@@ -317,7 +362,7 @@ void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, BlockStream<
     if (state.takes(kCopyPlane)) planes[kCopyPlane] = copy.read();
     Span<L> span;
     bool valid;
-    state.step(block, the_sizes, planes, span, valid);
+    state.step(block, the_sizes, count, planes, span, valid);
     if (valid) out.write(span);
   }
 }
@@ -325,43 +370,37 @@ void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, BlockStream<
 // Packs spans of words into full beats and pads the payload to 64 bytes.
 template <int L>
 struct Squeeze {
-  uint32_t hold[L] = {};
-  uint32_t fill = 0;
+  WordPacker<L> packer;
   uint32_t words = 0;  // of payload so far
   uint32_t beats = 0;  // written so far, modulo 64 bytes
   bool ending = false;
 
   bool takes() const { return !ending; }
-  bool done() const { return ending && fill == 0 && beats == 0; }
+  bool done() const { return ending && packer.fill == 0 && beats == 0; }
 
   void step(const Span<L>& in, Beat<L>& out, bool& valid) {
 #pragma HLS INLINE
-    const uint32_t taken = ending || in.last ? 0 : in.words;
-    uint32_t low[L], high[L];
-#pragma HLS ARRAY_PARTITION variable = low complete
-#pragma HLS ARRAY_PARTITION variable = high complete
-    append<uint32_t, L>(hold, fill, in.w, low, high);
-    const uint32_t total = fill + taken;
-    valid = total >= L || ending;
-    for (int i = 0; i < L; i++) {
-#pragma HLS UNROLL
-      out.w[i] = uint32_t(i) < total ? low[i] : 0;
-      hold[i] = total >= L ? high[i] : low[i];
-    }
     out.last = false;
-    fill = total >= L ? total - L : ending ? 0 : total;
-    words += taken;
+    if (ending) {
+      packer.flush(out.w);
+      valid = true;
+    } else {
+      const uint32_t taken = in.last ? 0 : in.words;
+      valid = packer.add(in.w, taken, out.w);
+      words += taken;
+      ending = in.last;
+    }
     if (valid) beats = (beats + 1) % (kAlignWords / L);
-    if (!ending) ending = in.last;
   }
 };
 
 template <int L>
 void squeeze(Stream<Span<L>, kShallow>& in, BeatStream<L>& out, Stream<Verdict, 2>& verdict) {
   Squeeze<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.packer.hold type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Span<L> span = {};
     if (state.takes()) span = in.read();

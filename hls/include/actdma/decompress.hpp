@@ -2,6 +2,7 @@
 //
 //   payload -> parse -+-> plan ------> spread -> moves ------------+-> place -> raw beats
 //                     +-> mask plane ----'                         |
+//                     +-> tag plane, literal plane -> untag ... -> spread
 //                     +-> data plane ------------------------------+
 //                     '-> header plane, record plane -> ungroup ---'
 //
@@ -12,6 +13,7 @@
 #include "finish.hpp"
 #include "frame.hpp"
 #include "ingest.hpp"
+#include "rle.hpp"
 #include "ungroup.hpp"
 #include "zvc.hpp"
 
@@ -22,7 +24,7 @@ struct Plan {
   Mode mode;
   Format format;
   uint32_t block_words;
-  uint32_t mask_words;  // 0 where no mask plane is stored
+  bool masked;  // there is a mask, in a plane or in tags
   uint32_t data_words;
   uint32_t groups;  // 0 where the mode has no records
   Verdict verdict;
@@ -34,7 +36,7 @@ struct Plan {
 // come.
 template <int L>
 struct Parse {
-  enum Phase : uint8_t { kJob, kBlock, kMask, kHeader, kData, kDrain, kEnd };
+  enum Phase : uint8_t { kJob, kBlock, kTag, kLiteral, kMask, kHeader, kData, kDrain, kEnd };
   Phase phase = kJob;
   Job job = {};
   uint32_t hold[L] = {};  // the beat read last
@@ -76,7 +78,7 @@ struct Parse {
     const uint32_t count = wanted();
     const bool starved = !took && count > L - pos;
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint32_t, L>(hold, in.w, pos, window);
     if (!starved) pos = took ? pos + count - L : pos + count;
     for (int i = 0; i < L; i++) {
@@ -99,7 +101,7 @@ struct Parse {
     }
     plane_of = phase;
     plane_left -= count;
-    if (plane_left == 0) next(phase == kMask ? kHeader : phase == kHeader ? kData : kBlock);
+    if (plane_left == 0) next(Phase(phase + 1));
   }
 
  private:
@@ -118,29 +120,28 @@ struct Parse {
     plan.mode = layout.mode;
     plan.format = job.format;
     plan.block_words = n;
-    plan.mask_words = layout.mask_words;
+    plan.masked = layout.mask_words > 0 || layout.mode == kModeRle;
     plan.data_words = layout.data_words;
     plan.groups = layout.groups;
     plan.last = false;
     plan_valid = true;
     raw_left -= n;
-    verdict.payload_words += 1 + layout.mask_words + layout.header_words + layout.data_words;
-    next(kMask);
+    verdict.payload_words += 1 + (w0 >> 16);
+    next(kTag);
   }
   // The first plane from `plane` on that is there, else the next block.
   void next(Phase plane) {
 #pragma HLS INLINE
-    if (plane == kMask && layout.mask_words > 0) {
-      phase = kMask;
-      plane_left = layout.mask_words;
-    } else if (plane != kData && plane != kBlock && layout.header_words > 0) {
-      phase = kHeader;
-      plane_left = layout.header_words;
-    } else if (plane != kBlock && layout.data_words > 0) {
-      phase = kData;
-      plane_left = layout.data_words;
-    } else {
-      phase = raw_left > 0 && verdict.status == kGood ? kBlock : kDrain;
+    const uint32_t words[5] = {layout.tag_words, layout.literal_words, layout.mask_words,
+                               layout.header_words, layout.data_words};
+#pragma HLS ARRAY_PARTITION variable = words type = complete
+    phase = raw_left > 0 && verdict.status == kGood ? kBlock : kDrain;
+    for (int p = 4; p >= 0; p--) {
+#pragma HLS UNROLL
+      if (kTag + p >= plane && words[p] > 0) {
+        phase = Phase(kTag + p);
+        plane_left = words[p];
+      }
     }
   }
   void end(Plan& plan, bool& plan_valid) {
@@ -157,12 +158,15 @@ struct Parse {
 // Planes need no end token: the plan tells how long they are.
 template <int L>
 void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan,
-           Stream<RecordPlan, 4>& record_plan, PlaneStream<L>& mask, PlaneStream<L>& data,
-           HeaderStream<L>& header, PlaneStream<L>& record) {
-  Parse<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
-  while (state.phase != Parse<L>::kEnd) {
+           Stream<TagPlan, 4>& tag_plan, Stream<RecordPlan, 4>& record_plan, TagStream<L>& tags,
+           PlaneStream<L>& literals, PlaneStream<L>& mask, HeaderStream<L>& header,
+           PlaneStream<L>& record, PlaneStream<L>& data) {
+  using State = Parse<L>;
+  State state;
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
+  while (state.phase != State::kEnd) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Job the_job = {};
     Beat<L> beat = {};
@@ -171,17 +175,24 @@ void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan,
     Plan the_plan = {};
     Beat<L> plane;
     bool plan_valid;
-    typename Parse<L>::Phase plane_of;
+    typename State::Phase plane_of;
     state.step(the_job, beat, the_plan, plan_valid, plane, plane_of);
+    const Layout& layout = state.layout;
     if (plan_valid) plan.write(the_plan);
+    if (plan_valid && (the_plan.mode == kModeRle || the_plan.last)) {
+      const uint32_t words = mask_words(the_plan.block_words, the_plan.format.element);
+      tag_plan.write(TagPlan{uint16_t(words), uint16_t(layout.literal_words), the_plan.last});
+    }
     if (plan_valid && (the_plan.groups > 0 || the_plan.last)) {
       record_plan.write(RecordPlan{the_plan.format, uint16_t(the_plan.groups),
                                    uint16_t(the_plan.data_words), the_plan.last});
     }
-    if (plane_of == Parse<L>::kMask) mask.write(plane);
-    if (plane_of == Parse<L>::kHeader) header.write(plane);
-    if (plane_of == Parse<L>::kData && state.layout.groups == 0) data.write(plane);
-    if (plane_of == Parse<L>::kData && state.layout.groups > 0) record.write(plane);
+    if (plane_of == State::kTag) tags.write(plane);
+    if (plane_of == State::kLiteral) literals.write(plane);
+    if (plane_of == State::kMask) mask.write(plane);
+    if (plane_of == State::kHeader) header.write(plane);
+    if (plane_of == State::kData && layout.groups > 0) record.write(plane);
+    if (plane_of == State::kData && layout.groups == 0) data.write(plane);
   }
 }
 
@@ -207,10 +218,11 @@ struct Spread {
   uint32_t bytes = 0;      // kept in the block so far
   bool bad = false;        // a block before the latest disagreed
   bool latest_bad = false;
-  bool latest_records = false;  // the latest block has records
+  Mode latest = kModeRaw;  // of the latest block
 
   bool takes_plan() const { return left == 0; }
-  bool takes_mask() const { return left > 0 && plan.mask_words > 0 && bits_left == 0; }
+  bool takes_mask() const { return left > 0 && plan.masked && bits_left == 0; }
+  bool from_tags() const { return plan.mode == kModeRle; }
 
   // `valid`: a move is written. The end token's plan ends the process.
   void step(const Plan& the_plan, const Beat<L>& mask, Move& move, bool& valid) {
@@ -221,7 +233,7 @@ struct Spread {
       if (plan.last) return;
       bad = bad || latest_bad;
       latest_bad = false;
-      latest_records = plan.groups > 0;
+      latest = plan.mode;
       left = plan.block_words / L;
       bits_left = bytes = 0;
       return;
@@ -234,7 +246,7 @@ struct Spread {
     }
     if (fresh) bits_left = 32 * L;
     move.block_begin = plan.block_words == left * L;
-    move.mask = plan.mask_words > 0 ? take_bits(bits) : plan.mode == kModeZero ? 0 : ones(bits);
+    move.mask = plan.masked ? take_bits(bits) : plan.mode == kModeZero ? 0 : ones(bits);
     move.bytes = uint8_t(count_bits(move.mask) << plan.format.element);
     move.element = plan.format.element;
     move.records = plan.groups > 0;
@@ -246,13 +258,16 @@ struct Spread {
     move.last = false;
     if (left == 0) latest_bad = disagrees();
   }
-  Verdict verdict(const Agreement& records) const {
+  // With what the processes beside this one found. A block that was cut off is not wrong as well.
+  Verdict verdict(const Agreement& records, const Agreement& tags) const {
 #pragma HLS INLINE
+    const bool of_records = latest == kModeZve || latest == kModeInts;
+    const bool wrong = bad || records.earlier_bad || tags.earlier_bad ||
+                       (latest_bad && !plan.cut_off) ||
+                       (records.latest_bad && !(plan.cut_off && of_records)) ||
+                       (tags.latest_bad && !(plan.cut_off && latest == kModeRle));
     Verdict v = plan.verdict;
-    // A block that was cut off is not wrong as well.
-    const bool mask_bad = latest_bad && !plan.cut_off;
-    const bool records_bad = records.latest_bad && !(plan.cut_off && latest_records);
-    if (bad || mask_bad || records.earlier_bad || records_bad) v.status = kBadBlock;
+    if (wrong) v.status = kBadBlock;
     return v;
   }
 
@@ -284,7 +299,7 @@ struct Spread {
 #pragma HLS INLINE
     const uint32_t elements = bytes >> plan.format.element;
     if (plan.groups > 0 && groups_of(elements, plan.format.element) != plan.groups) return true;
-    if (plan.mask_words == 0) return false;
+    if (!plan.masked) return false;
     uint32_t unused = 0;
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
@@ -295,17 +310,19 @@ struct Spread {
 };
 
 template <int L>
-void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, Stream<Move, kShallow>& out,
-            Stream<Agreement, 2>& agreement, Stream<Verdict, 2>& verdict) {
+void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, BeatStream<L>& untagged,
+            Stream<Move, kShallow>& out, Stream<Agreement, 2>& records, Stream<Agreement, 2>& tags,
+            Stream<Verdict, 2>& verdict) {
   Spread<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.plan.last) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Plan the_plan = {};
     Beat<L> beat = {};
     if (state.takes_plan()) the_plan = plan.read();
-    if (state.takes_mask()) beat = mask.read();
+    if (state.takes_mask()) beat = state.from_tags() ? untagged.read() : mask.read();
     Move move;
     bool valid;
     state.step(the_plan, beat, move, valid);
@@ -314,7 +331,7 @@ void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, Stream<Move, kShallow>&
   Move end = {};
   end.last = true;
   out.write(end);
-  verdict.write(state.verdict(agreement.read()));
+  verdict.write(state.verdict(records.read(), tags.read()));
 }
 
 // Fetches each beat's kept bytes from the data plane and puts them in their places.
@@ -351,7 +368,7 @@ struct Place {
       records = move.records;
     }
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint8_t, L>(hold, data.w, pos, window);
     scatter<L>(window, move.mask, move.element, out.w);
     for (int i = 0; i < L; i++) {
@@ -372,9 +389,10 @@ template <int L>
 void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& restored,
            BeatStream<L>& out) {
   Place<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Move move = {};
     Beat<L> beat = {};

@@ -30,6 +30,10 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   HeaderStream<L> header("header plane");
   BlockStream<L> record("record plane");
   Stream<RecordSizes, 2> sizes("sizes");
+  Stream<MaskBeat<L>, kShallow> masks("masks");
+  TagStream<L> tags("tag plane");
+  PlaneStream<L> literal("literal plane");
+  Stream<uint32_t, 2> literals("literals");
   Stream<Passed, 2> passed("passed");
   Stream<Span<L>, kShallow> spans("spans");
   Stream<Tail, 2> tail("tail");
@@ -41,11 +45,13 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(ingest<L>(checked, head, raw, tail));
   ACTDMA_PROCESS(route(raw, chosen, block_raw, pool_raw, bsr_raw));
   ACTDMA_PROCESS(compact_beats<L>(block_raw, copy, packed));
-  ACTDMA_PROCESS(pack<L>(packed, mask, data, kept, passed));
-  ACTDMA_PROCESS(gather<L>(kept, groups));
+  ACTDMA_PROCESS(pack<L>(packed, mask, data, kept, masks, passed));
+  ACTDMA_PROCESS(gather_groups<L>(kept, groups));
   ACTDMA_PROCESS(make_records(groups, records));
   ACTDMA_PROCESS(pack_records<L>(records, header, record, sizes));
-  ACTDMA_PROCESS(join<L>(passed, sizes, copy, mask, data, header, record, spans));
+  ACTDMA_PROCESS(tag_masks<L>(masks, tags, literal, literals));
+  ACTDMA_PROCESS(
+      join<L>(passed, sizes, literals, tags, literal, mask, header, record, data, copy, spans));
   ACTDMA_PROCESS(squeeze<L>(spans, block_payload, block_verdict));
 #if ACTDMA_POOL
   ACTDMA_PROCESS(pool_compress<L>(pool_raw, pool_payload, pool_verdict));
@@ -70,10 +76,11 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
 #pragma HLS INLINE
   Stream<CheckedBeat<L>, kShallow> checked("checked");
   Stream<RoutedBeat<L>, kShallow> payload("payload");
-  BeatStream<L> block_payload("block payload"), block_raw("block raw"), raw("raw"),
-      restored("restored");
+  BeatStream<L> block_payload("block payload"), block_raw("block raw"), raw("raw");
   BeatStream<L> pool_payload("pool payload"), pool_raw("pool raw");
-  PlaneStream<L> mask("mask"), data("data"), record("record plane");
+  BeatStream<L> restored("restored"), untagged("untagged");
+  PlaneStream<L> mask("mask"), data("data"), record("record plane"), literal("literal plane");
+  TagStream<L> tags("tag plane");
   HeaderStream<L> header("header plane");
   Stream<Job, 2> job("job");
   Stream<Plan, 4> plan("plan");
@@ -81,7 +88,8 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   Stream<Header12, 4> header_list("headers");
   Stream<Record, 2> records("records");
   Stream<Group, 2> groups("groups");
-  Stream<Agreement, 2> agreement("agreement");
+  Stream<TagPlan, 4> tag_plan("tag plan");
+  Stream<Agreement, 2> records_agree("records agree"), tags_agree("tags agree");
   Stream<Move, kShallow> moves("moves");
   Stream<Tail, 2> tail("tail");
   Stream<uint8_t, 2> chosen("chosen");
@@ -91,12 +99,14 @@ void decompress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(input_crc<L, false>(in, checked));
   ACTDMA_PROCESS(ingest_frame<L>(checked, job, payload, tail));
   ACTDMA_PROCESS(route(payload, chosen, block_payload, pool_payload, bsr_payload));
-  ACTDMA_PROCESS(parse<L>(job, block_payload, plan, record_plan, mask, data, header, record));
+  ACTDMA_PROCESS(parse<L>(job, block_payload, plan, tag_plan, record_plan, tags, literal, mask,
+                          header, record, data));
+  ACTDMA_PROCESS(untag_masks<L>(tag_plan, tags, literal, untagged, tags_agree));
   ACTDMA_PROCESS(headers<L>(record_plan, header, header_list));
-  ACTDMA_PROCESS(fetch<L>(header_list, record, records, agreement));
+  ACTDMA_PROCESS(fetch<L>(header_list, record, records, records_agree));
   ACTDMA_PROCESS(restore_groups(records, groups));
   ACTDMA_PROCESS(group_beats<L>(groups, restored));
-  ACTDMA_PROCESS(spread<L>(plan, mask, moves, agreement, block_verdict));
+  ACTDMA_PROCESS(spread<L>(plan, mask, untagged, moves, records_agree, tags_agree, block_verdict));
   ACTDMA_PROCESS(place<L>(moves, data, restored, block_raw));
 #if ACTDMA_POOL
   ACTDMA_PROCESS(pool_decompress<L>(pool_payload, pool_raw, pool_verdict));

@@ -8,6 +8,12 @@
 
 namespace actdma {
 
+// What a process beside the block engine found in the blocks that concern it.
+struct Agreement {
+  bool earlier_bad;  // planes disagreed in a block before the latest
+  bool latest_bad;
+};
+
 // Lets data pass, computes the packet's CRC and ends the packet with a trailer.
 template <int L, EngineKind KIND>
 struct Finish {
@@ -27,7 +33,7 @@ struct Finish {
   void step(const Beat<L>& in, AxiBeat<L>& out) {
 #pragma HLS INLINE
     uint32_t w[L];
-#pragma HLS ARRAY_PARTITION variable = w complete
+#pragma HLS ARRAY_PARTITION variable = w type = complete
     if (phase == kData) {
       for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
@@ -96,9 +102,10 @@ struct Finish {
 template <int L, EngineKind KIND, class... Verdicts>
 void finish(BeatStream<L>& in, Stream<Tail, 2>& tail, AxiStream<L>& out, Verdicts&... verdicts) {
   Finish<L, KIND> state;
-#pragma HLS ARRAY_PARTITION variable = state.trailer.d complete
+#pragma HLS ARRAY_PARTITION variable = state.trailer.d type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Beat<L> beat = {};
     if (state.takes()) beat = in.read();
@@ -124,6 +131,7 @@ void concatenate(BeatStream<L>& head, BeatStream<L>& payload, BeatStream<L>& out
   bool in_head = true;
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Beat<L> beat = in_head ? head.read() : payload.read();
     if (!beat.last || !in_head) out.write(beat);

@@ -22,11 +22,19 @@ enum Codec : uint32_t {
   kCodecZvc = 1,
   kCodecZve = 2,
   kCodecInts = 3,
+  kCodecRle = 4,
   kCodecPool = 5,
-  kCodecBsr = 6
+  kCodecBsr = 6,
 };
 enum PoolKind : uint32_t { kPoolFp32 = 0, kPoolBf16 = 1, kPoolFp16 = 2, kPoolInt8 = 3 };
-enum Mode : uint32_t { kModeRaw = 0, kModeZero = 1, kModeZvc = 2, kModeZve = 3, kModeInts = 4 };
+enum Mode : uint32_t {
+  kModeRaw = 0,
+  kModeZero = 1,
+  kModeZvc = 2,
+  kModeZve = 3,
+  kModeInts = 4,
+  kModeRle = 5,
+};
 enum EngineKind : uint32_t { kCompressor = 1, kDecompressor = 2 };
 
 enum Status : uint32_t {
@@ -105,10 +113,19 @@ constexpr uint32_t mask_words(uint32_t block_words, uint32_t element_log2) {
   return ((block_words << (2 - element_log2)) + 31) / 32;
 }
 
-// First word of a block. `groups` and `dense` are those of a mode with records, else 0.
-constexpr uint32_t block_word(Mode mode, uint32_t length, uint32_t groups = 0, bool dense = false) {
-  return mode | (groups ? groups - 1 : 0) << 4 | uint32_t(dense) << 12 | length << 16;
+// First word of a block; `extra` is what its mode has in bits 4 to 12.
+constexpr uint32_t block_word(Mode mode, uint32_t length, uint32_t extra = 0) {
+  return mode | extra << 4 | length << 16;
 }
+
+// `extra` of a mode with records.
+constexpr uint32_t record_extra(uint32_t groups, bool dense) {
+  return (groups - 1) | uint32_t(dense) << 8;
+}
+
+// Words of the tag plane, two bits per word of the mask plane, and how many literals there may be.
+constexpr uint32_t tag_words(uint32_t mask_words) { return (mask_words + 15) / 16; }
+constexpr uint32_t kMaxLiterals = 255;
 
 // log2 of the elements in a group: 32 of them, 64 where they have 1 byte.
 constexpr uint32_t group_log2(uint32_t element_log2) { return element_log2 == 0 ? 6 : 5; }
@@ -126,10 +143,12 @@ constexpr Mode record_mode(uint32_t codec) {
   return codec == kCodecZve ? kModeZve : codec == kCodecInts ? kModeInts : kModeRaw;
 }
 
-// How a block is laid out, from its first word.
+// How a block is laid out, from its first word: planes follow each other in this order.
 struct Layout {
   bool good;  // mode allowed, length possible
   Mode mode;
+  uint32_t tag_words;
+  uint32_t literal_words;
   uint32_t mask_words;
   uint32_t header_words;
   uint32_t data_words;  // raw copy, data plane or record plane
@@ -139,21 +158,28 @@ struct Layout {
 constexpr Layout block_layout(uint32_t codec, uint32_t element_log2, uint32_t w0,
                               uint32_t block_words) {
 #pragma HLS INLINE
-  const uint32_t mode = w0 & 0xF, length = w0 >> 16, extra = w0 & 0xFFF0;
-  const uint32_t groups = (w0 >> 4 & 0xFF) + 1;
-  const bool dense = w0 >> 12 & 1;
-  const uint32_t m = mask_words(block_words, element_log2);
-  const uint32_t most = groups_of(block_words << (2 - element_log2), element_log2);
-  if (mode == kModeRaw) return {!extra && length == block_words, kModeRaw, 0, 0, length, 0};
-  if (codec == kCodecRaw) return {false, kModeRaw, 0, 0, 0, 0};
-  if (mode == kModeZero) return {!extra && length == 0, kModeZero, 0, 0, 0, 0};
-  if (mode == kModeZvc)
-    return {!extra && length > m && length < block_words, kModeZvc, m, 0, length - m, 0};
-  if (mode != record_mode(codec)) return {false, kModeRaw, 0, 0, 0, 0};
-  const uint32_t mask = dense ? 0 : m, headers = header_words(groups);
-  const bool good = (w0 >> 13 & 7) == 0 && (dense ? groups == most : groups <= most) &&
-                    length >= mask + headers && length < block_words;
-  return {good, Mode(mode), mask, headers, length - mask - headers, groups};
+  const uint32_t mode = w0 & 0xF, extra = w0 >> 4 & 0xFFF, length = w0 >> 16;
+  const uint32_t n = block_words, m = mask_words(n, element_log2);
+  if (mode == kModeRaw) return {!extra && length == n, kModeRaw, 0, 0, 0, 0, length, 0};
+  if (codec != kCodecRaw && mode == kModeZero)
+    return {!extra && length == 0, kModeZero, 0, 0, 0, 0, 0, 0};
+  if (codec != kCodecRaw && mode == kModeZvc)
+    return {!extra && length > m && length < n, kModeZvc, 0, 0, m, 0, length - m, 0};
+  if (codec == kCodecRle && mode == kModeRle) {
+    const uint32_t tags = tag_words(m), planes = tags + extra;
+    const bool good = extra <= kMaxLiterals && length > planes && length < n;
+    return {good, kModeRle, tags, extra, 0, 0, length - planes, 0};
+  }
+  if (mode != kModeRaw && mode == record_mode(codec)) {
+    const uint32_t groups = (extra & 0xFF) + 1, headers = header_words(groups);
+    const uint32_t most = groups_of(n << (2 - element_log2), element_log2);
+    const bool dense = extra >> 8 & 1;
+    const uint32_t mask = dense ? 0 : m;
+    const bool good = extra >> 9 == 0 && (dense ? groups == most : groups <= most) &&
+                      length >= mask + headers && length < n;
+    return {good, Mode(mode), 0, 0, mask, headers, length - mask - headers, groups};
+  }
+  return {false, kModeRaw, 0, 0, 0, 0, 0, 0};
 }
 
 // Whether what comes back may differ from what went in. Such a frame's raw CRC is 0.
@@ -301,6 +327,7 @@ constexpr bool has_extents(const uint32_t d[kHeaderWords]) {
   return (d[kDescKind] >> 8 & 0xFF) == kTransfer && (d[kDescKind] >> 16 & 0xFF) == kCodecPool;
 }
 
+#ifndef __SYNTHESIS__  // the engines multiply bit by bit: Extents in ingest.hpp
 // Whether a descriptor that is good so far announces the raw bytes that its extents make, with no
 // more than kMaxRawBytes on the way; true where the codec has none.
 constexpr bool extents_fit(const uint32_t d[kHeaderWords]) {
@@ -313,9 +340,11 @@ constexpr bool extents_fit(const uint32_t d[kHeaderWords]) {
   return product == d[kDescRawLow];
 }
 
+// The lowest status of all. Codec bits not in `codecs` are not built in.
 inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {
   const Status status = check_fields(d, crc_good, codecs);
   return status == kGood && !extents_fit(d) ? kBadRawBytes : status;
 }
+#endif
 
 }  // namespace actdma

@@ -1,6 +1,7 @@
 // Compressing, the way from packed elements to the planes of zve and ints:
 //
-//   kept beats -> gather -> groups -> make_records -> records -> pack_records -+-> header plane
+//   kept beats -> gather_groups -> groups -> make_records -> records -> pack_records -+-> header
+//   plane
 //                                                                              +-> record plane
 //                                                                              '-> sizes
 #pragma once
@@ -25,7 +26,7 @@ struct KeptBeat {
 
 // Gathers beats into groups; the block's last group is what is left, possibly nothing.
 template <int L>
-struct Gather {
+struct GatherGroups {
   uint32_t w[kGroupWords] = {};
   uint32_t beats = 0;  // in the group so far
 
@@ -47,11 +48,12 @@ struct Gather {
 };
 
 template <int L>
-void gather(Stream<KeptBeat<L>, kShallow>& in, Stream<Group, 2>& out) {
-  Gather<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.w complete
+void gather_groups(Stream<KeptBeat<L>, kShallow>& in, Stream<Group, 2>& out) {
+  GatherGroups<L> state;
+#pragma HLS ARRAY_PARTITION variable = state.w type = complete
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Group group;
     bool valid;
@@ -78,6 +80,7 @@ inline void make_record(const Group& group, Record& out) {
 inline void make_records(Stream<Group, 2>& in, Stream<Record, 2>& out) {
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Group group = in.read();
     Record record;
@@ -99,8 +102,7 @@ struct PackRecords {
   uint32_t rest[kGroupWords] = {};  // of the record in work
   uint32_t left = 0;                // its words
   bool block_end = false;           // it is its block's last
-  uint32_t hold[L] = {};            // words that do not fill a beat yet
-  uint32_t fill = 0;                // how many
+  WordPacker<L> words;
   uint32_t header_hold[L + 1] = {};
   uint32_t header_bits = 0;
   RecordSizes sizes = {0, 0};
@@ -130,7 +132,7 @@ struct PackRecords {
       the_sizes = sizes;
       sizes_valid = true;
       sizes.groups = sizes.words = 0;
-      flushing = fill > 0 || header_bits > 0;
+      flushing = words.fill > 0 || header_bits > 0;
     }
   }
 
@@ -169,18 +171,8 @@ struct PackRecords {
   }
   void pack_words(Beat<L>& record, bool& valid) {
 #pragma HLS INLINE
-    uint32_t low[L], high[L];
-#pragma HLS ARRAY_PARTITION variable = low complete
-#pragma HLS ARRAY_PARTITION variable = high complete
-    append<uint32_t, L>(hold, fill, rest, low, high);
-    const uint32_t taken = left < L ? left : L, total = fill + taken;
-    valid = total >= L;
-    for (int i = 0; i < L; i++) {
-#pragma HLS UNROLL
-      record.w[i] = low[i];
-      hold[i] = total >= L ? high[i] : low[i];
-    }
-    fill = total >= L ? total - L : total;
+    const uint32_t taken = left < L ? left : L;
+    valid = words.add(rest, taken, record.w);
     left -= taken;
     for (int i = 0; i < kGroupWords; i++) {
 #pragma HLS UNROLL
@@ -191,12 +183,8 @@ struct PackRecords {
 #pragma HLS INLINE
     header_valid = header_bits > 0;
     if (header_valid) emit_headers(header);
-    record_valid = fill > 0;
-    for (int i = 0; i < L; i++) {
-#pragma HLS UNROLL
-      record.w[i] = hold[i];
-    }
-    fill = 0;
+    record_valid = words.fill > 0;
+    words.flush(record.w);
     flushing = false;
   }
 };
@@ -209,11 +197,12 @@ template <int L>
 void pack_records(Stream<Record, 2>& in, HeaderStream<L>& header, BlockStream<L>& record,
                   Stream<RecordSizes, 2>& sizes) {
   PackRecords<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.rest complete
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
-#pragma HLS ARRAY_PARTITION variable = state.header_hold complete
+#pragma HLS ARRAY_PARTITION variable = state.rest type = complete
+#pragma HLS ARRAY_PARTITION variable = state.words.hold type = complete
+#pragma HLS ARRAY_PARTITION variable = state.header_hold type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Record the_record = {};
     if (state.takes()) the_record = in.read();

@@ -10,9 +10,9 @@
 
 namespace actdma {
 
-constexpr uint32_t kCodecsBuiltIn = 1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecZve |
-                                    1u << kCodecInts | (ACTDMA_POOL ? 1u << kCodecPool : 0) |
-                                    (ACTDMA_BSR ? 1u << kCodecBsr : 0);
+constexpr uint32_t kCodecsBuiltIn =
+    1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecZve | 1u << kCodecInts | 1u << kCodecRle |
+    (ACTDMA_POOL ? 1u << kCodecPool : 0) | (ACTDMA_BSR ? 1u << kCodecBsr : 0);
 
 // An input beat and the CRC register after it.
 template <int L>
@@ -85,6 +85,7 @@ void input_crc(AxiStream<L>& in, Stream<CheckedBeat<L>, kShallow>& out) {
   CheckedBeat<L> checked;
   do {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     state.step(in.read(), checked);
     out.write(checked);
@@ -320,9 +321,10 @@ template <int L>
 void ingest(Stream<CheckedBeat<L>, kShallow>& in, BeatStream<L>& head, RawStream<L>& data,
             Stream<Tail, 2>& tail) {
   Ingest<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.header.d complete
+#pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     CheckedBeat<L> beat = {};
     if (state.takes()) beat = in.read();
@@ -458,10 +460,11 @@ template <int L>
 void ingest_frame(Stream<CheckedBeat<L>, kShallow>& in, Stream<Job, 2>& job,
                   Stream<RoutedBeat<L>, kShallow>& data, Stream<Tail, 2>& tail) {
   IngestFrame<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.header.d complete
-#pragma HLS ARRAY_PARTITION variable = state.hold.d complete
+#pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
+#pragma HLS ARRAY_PARTITION variable = state.hold.d type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Job the_job;
     RoutedBeat<L> beat;

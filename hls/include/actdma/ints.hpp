@@ -57,11 +57,11 @@ inline void ints_record(const Group& group, Record& out) {
   // Signed elements are compared with their top bit turned over.
   const uint32_t turn = group.format.parameter ? 1u << (bits - 1) : 0;
   uint32_t value[kMost], least[kMost], greatest[kMost], number[kGroupLanes], plane[kGroupLanes];
-#pragma HLS ARRAY_PARTITION variable = value complete
-#pragma HLS ARRAY_PARTITION variable = least complete
-#pragma HLS ARRAY_PARTITION variable = greatest complete
-#pragma HLS ARRAY_PARTITION variable = number complete
-#pragma HLS ARRAY_PARTITION variable = plane complete
+#pragma HLS ARRAY_PARTITION variable = value type = complete
+#pragma HLS ARRAY_PARTITION variable = least type = complete
+#pragma HLS ARRAY_PARTITION variable = greatest type = complete
+#pragma HLS ARRAY_PARTITION variable = number type = complete
+#pragma HLS ARRAY_PARTITION variable = plane type = complete
   for (int i = 0; i < kMost; i++) {
 #pragma HLS UNROLL
     const int k = i % kGroupLanes;
@@ -99,8 +99,8 @@ inline void ints_restore(const Record& record, uint32_t w[kGroupWords]) {
   const bool base_word = ints_base_word(ints_width(record.header, record.format), record.format);
   const uint32_t base = element == 0 ? record.header & 0xFF : base_word ? record.w[0] : 0;
   uint32_t plane[kGroupLanes], number[kGroupLanes];
-#pragma HLS ARRAY_PARTITION variable = plane complete
-#pragma HLS ARRAY_PARTITION variable = number complete
+#pragma HLS ARRAY_PARTITION variable = plane type = complete
+#pragma HLS ARRAY_PARTITION variable = number type = complete
   for (int i = 0; i < kGroupLanes; i++) {
 #pragma HLS UNROLL
     const uint32_t next = i + 1 < kGroupWords ? record.w[i + 1 < kGroupWords ? i + 1 : i] : 0;

@@ -35,6 +35,7 @@ void narrow(BeatStream<L>& in, BeatStream<P>& out) {
   uint32_t left = 0;
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     if (left == 0) {
       beat = in.read();
@@ -62,6 +63,7 @@ void widen(BeatStream<P>& in, BeatStream<L>& out) {
   uint32_t have = 0;
   while (!beat.last) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Beat<P> piece = in.read();
     for (int i = 0; i < L - P; i++) {
@@ -81,6 +83,7 @@ void widen(BeatStream<P>& in, BeatStream<L>& out) {
 // A way through all rows of all maps, window by window.
 template <int P>
 struct PoolWalk {
+  static constexpr int kWindowLog2 = log2_ceil(4 * P);
   PoolShape shape;
   uint32_t maps_left = 0;
   uint32_t rows_left = 0;   // of this map, with the one under way
@@ -102,10 +105,7 @@ struct PoolWalk {
   bool row_end() const { return bytes_left <= 4 * P; }
   bool band_end() const { return band_row + 1 == shape.k() || rows_left == 1; }
   // log2 of the windows that one pooled element is wide; at most 0 where a window holds several.
-  int span_log2() const {
-#pragma HLS INLINE
-    return int(shape.k_log2() + shape.element_log2()) - log2_ceil(4 * P);
-  }
+  int span_log2() const { return int(shape.k_log2() + shape.element_log2()) - kWindowLog2; }
   // One cycle.
   void advance() {
 #pragma HLS INLINE
@@ -214,10 +214,11 @@ struct PoolRows {
 template <int P>
 void pool_rows(BeatStream<P>& in, Stream<PoolWindow<P>, kShallow>& out) {
   PoolRows<P> state;
-#pragma HLS ARRAY_PARTITION variable = state.header.d complete
-#pragma HLS ARRAY_PARTITION variable = state.reader.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
+#pragma HLS ARRAY_PARTITION variable = state.reader.hold type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Beat<P> beat = {};
     if (state.takes()) beat = in.read();
@@ -269,7 +270,7 @@ struct PoolSum {
 #pragma HLS INLINE
     const bool integer = in.kind == kPoolInt8;
     uint32_t v[4 * P];
-#pragma HLS ARRAY_PARTITION variable = v complete
+#pragma HLS ARRAY_PARTITION variable = v type = complete
     for (int i = 0; i < 4 * P; i++) {
 #pragma HLS UNROLL
       v[i] = pool_element(in, i);
@@ -340,20 +341,21 @@ struct PoolSum {
 template <int P>
 void pool_sum(Stream<PoolWindow<P>, kShallow>& in, Stream<PoolSums<P>, kShallow>& out) {
   PoolSum<P> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   uint32_t line[kPoolWindows<P>][P];
-#pragma HLS ARRAY_PARTITION variable = line complete dim = 2
+#pragma HLS ARRAY_PARTITION variable = line type = complete dim = 2
 #pragma HLS BIND_STORAGE variable = line type = ram_2p
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     // Rows come in at least kRowCycles tokens.
-#pragma HLS DEPENDENCE variable = line type = inter direction = RAW distance = 8 true
+#pragma HLS DEPENDENCE variable = line type = inter direction = RAW distance = 8 dependent = true
     cycle();
     const PoolWindow<P> window = in.read();
     const uint16_t at = window.elements > 0 ? window.window : 0;
     uint32_t above[P], below[P];
-#pragma HLS ARRAY_PARTITION variable = above complete
-#pragma HLS ARRAY_PARTITION variable = below complete
+#pragma HLS ARRAY_PARTITION variable = above type = complete
+#pragma HLS ARRAY_PARTITION variable = below type = complete
     for (int i = 0; i < P; i++) {
 #pragma HLS UNROLL
       above[i] = window.rows > 1 ? line[at][i] : 0;
@@ -384,11 +386,7 @@ struct Reciprocals {
       fixed[i] = (1u << 22) / (2 * n) + 1;
     }
   }
-  static constexpr uint32_t at(uint32_t rows, uint32_t columns) {
-    return 8 * (rows - 1) + columns - 1;
-  }
 };
-constexpr Reciprocals kReciprocals;
 
 // What a sum of n elements is divided by.
 struct Divisor {
@@ -397,8 +395,11 @@ struct Divisor {
 
 inline Divisor divisor(uint32_t rows, uint32_t columns) {
 #pragma HLS INLINE
-  const uint32_t at = Reciprocals::at(rows, columns);
-  return {rows * columns, kReciprocals.fp32[at], kReciprocals.fixed[at]};
+  static constexpr Reciprocals table;
+#pragma HLS BIND_STORAGE variable = table.fp32 type = rom_np
+#pragma HLS BIND_STORAGE variable = table.fixed type = rom_np
+  const uint32_t at = 8 * (rows - 1) + columns - 1;
+  return {rows * columns, table.fp32[at], table.fixed[at]};
 }
 
 // The mean of integers in two's complement, ties away from zero; |sum| <= 128 n.
@@ -453,6 +454,7 @@ void pool_scale(Stream<PoolSums<P>, kShallow>& in, Stream<PoolPiece<P>, kShallow
   uint32_t bytes = 0;
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     PoolSums<P> sums = in.read();
     if (sums.last) sums.count = 0;
@@ -478,8 +480,8 @@ struct PackBytes {
   void step(const PoolPiece<P>& in, Beat<P>& out, bool& valid) {
 #pragma HLS INLINE
     uint32_t low[P], high[P];
-#pragma HLS ARRAY_PARTITION variable = low complete
-#pragma HLS ARRAY_PARTITION variable = high complete
+#pragma HLS ARRAY_PARTITION variable = low type = complete
+#pragma HLS ARRAY_PARTITION variable = high type = complete
     append<uint8_t, P>(hold, fill, in.w, low, high);
     const uint32_t total = fill + in.bytes;
     const bool full = total >= 4 * P;
@@ -499,9 +501,10 @@ struct PackBytes {
 template <int P>
 void pack_bytes(Stream<PoolPiece<P>, kShallow>& in, BeatStream<P>& out) {
   PackBytes<P> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     PoolPiece<P> piece = {};
     if (state.takes()) piece = in.read();
@@ -516,17 +519,16 @@ void pack_bytes(Stream<PoolPiece<P>, kShallow>& in, BeatStream<P>& out) {
 template <int L>
 void pool_compress(BeatStream<L>& in, BeatStream<L>& out, VerdictStream& verdict) {
 #pragma HLS INLINE
-  constexpr int P = kPoolLanes<L>;
-  BeatStream<P> pieces("pool raw"), packed("pool packed");
-  Stream<PoolWindow<P>, kShallow> windows("pool windows");
-  Stream<PoolSums<P>, kShallow> sums("pool sums");
-  Stream<PoolPiece<P>, kShallow> means("pool means");
-  ACTDMA_PROCESS(narrow<L, P>(in, pieces));
-  ACTDMA_PROCESS(pool_rows<P>(pieces, windows));
-  ACTDMA_PROCESS(pool_sum<P>(windows, sums));
-  ACTDMA_PROCESS(pool_scale<P>(sums, means, verdict));
-  ACTDMA_PROCESS(pack_bytes<P>(means, packed));
-  ACTDMA_PROCESS(widen<P, L>(packed, out));
+  BeatStream<kPoolLanes<L>> pieces("pool raw"), packed("pool packed");
+  Stream<PoolWindow<kPoolLanes<L>>, kShallow> windows("pool windows");
+  Stream<PoolSums<kPoolLanes<L>>, kShallow> sums("pool sums");
+  Stream<PoolPiece<kPoolLanes<L>>, kShallow> means("pool means");
+  ACTDMA_PROCESS(narrow<L, kPoolLanes<L>>(in, pieces));
+  ACTDMA_PROCESS(pool_rows<kPoolLanes<L>>(pieces, windows));
+  ACTDMA_PROCESS(pool_sum<kPoolLanes<L>>(windows, sums));
+  ACTDMA_PROCESS(pool_scale<kPoolLanes<L>>(sums, means, verdict));
+  ACTDMA_PROCESS(pack_bytes<kPoolLanes<L>>(means, packed));
+  ACTDMA_PROCESS(widen<kPoolLanes<L>, L>(packed, out));
   ACTDMA_REGION_END();
 }
 
@@ -595,7 +597,7 @@ struct Unpool {
 #pragma HLS INLINE
     const uint32_t count = wanted();
     uint32_t fresh[P];
-#pragma HLS ARRAY_PARTITION variable = fresh complete
+#pragma HLS ARRAY_PARTITION variable = fresh type = complete
     reader.step(count, in.w, fresh);
     bytes += count;
     for (int i = 0; i < kHalf; i++) {
@@ -607,8 +609,8 @@ struct Unpool {
   void repeat(PoolPiece<P>& out) const {
 #pragma HLS INLINE
     uint8_t from[2 * P], to[4 * P];
-#pragma HLS ARRAY_PARTITION variable = from complete
-#pragma HLS ARRAY_PARTITION variable = to complete
+#pragma HLS ARRAY_PARTITION variable = from type = complete
+#pragma HLS ARRAY_PARTITION variable = to type = complete
     split_beat<uint8_t, kHalf>(current, from);
     for (int i = 0; i < 4 * P; i++) {
 #pragma HLS UNROLL
@@ -643,23 +645,24 @@ struct Unpool {
 template <int P>
 void unpool(BeatStream<P>& in, Stream<PoolPiece<P>, kShallow>& out, VerdictStream& verdict) {
   Unpool<P> state;
-#pragma HLS ARRAY_PARTITION variable = state.header.d complete
-#pragma HLS ARRAY_PARTITION variable = state.reader.hold complete
-#pragma HLS ARRAY_PARTITION variable = state.current complete
+#pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
+#pragma HLS ARRAY_PARTITION variable = state.reader.hold type = complete
+#pragma HLS ARRAY_PARTITION variable = state.current type = complete
   uint32_t line[kPoolWindows<P>][Unpool<P>::kHalf];
-#pragma HLS ARRAY_PARTITION variable = line complete dim = 2
+#pragma HLS ARRAY_PARTITION variable = line type = complete dim = 2
 #pragma HLS BIND_STORAGE variable = line type = ram_2p
   while (!state.done()) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     // A row takes at least kRowCycles steps.
-#pragma HLS DEPENDENCE variable = line type = inter direction = RAW distance = 8 true
+#pragma HLS DEPENDENCE variable = line type = inter direction = RAW distance = 8 dependent = true
     cycle();
     Beat<P> beat = {};
     if (state.takes()) beat = in.read();
     const uint16_t at = state.line();
     uint32_t above[Unpool<P>::kHalf], below[Unpool<P>::kHalf];
-#pragma HLS ARRAY_PARTITION variable = above complete
-#pragma HLS ARRAY_PARTITION variable = below complete
+#pragma HLS ARRAY_PARTITION variable = above type = complete
+#pragma HLS ARRAY_PARTITION variable = below type = complete
     for (int i = 0; i < Unpool<P>::kHalf; i++) {
 #pragma HLS UNROLL
       above[i] = state.walk.band_row > 0 ? line[at][i] : 0;
@@ -682,13 +685,12 @@ void unpool(BeatStream<P>& in, Stream<PoolPiece<P>, kShallow>& out, VerdictStrea
 template <int L>
 void pool_decompress(BeatStream<L>& in, BeatStream<L>& out, VerdictStream& verdict) {
 #pragma HLS INLINE
-  constexpr int P = kPoolLanes<L>;
-  BeatStream<P> pieces("pool payload"), packed("pool packed");
-  Stream<PoolPiece<P>, kShallow> rows("pool rows");
-  ACTDMA_PROCESS(narrow<L, P>(in, pieces));
-  ACTDMA_PROCESS(unpool<P>(pieces, rows, verdict));
-  ACTDMA_PROCESS(pack_bytes<P>(rows, packed));
-  ACTDMA_PROCESS(widen<P, L>(packed, out));
+  BeatStream<kPoolLanes<L>> pieces("pool payload"), packed("pool packed");
+  Stream<PoolPiece<kPoolLanes<L>>, kShallow> rows("pool rows");
+  ACTDMA_PROCESS(narrow<L, kPoolLanes<L>>(in, pieces));
+  ACTDMA_PROCESS(unpool<kPoolLanes<L>>(pieces, rows, verdict));
+  ACTDMA_PROCESS(pack_bytes<kPoolLanes<L>>(rows, packed));
+  ACTDMA_PROCESS(widen<kPoolLanes<L>, L>(packed, out));
   ACTDMA_REGION_END();
 }
 

@@ -59,6 +59,7 @@ void route(In& in, Stream<uint8_t, 2>& chosen, Outs&... outs) {
   bool first = true;
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const auto token = in.read();
     if (first) chosen.write(token.route);
@@ -76,6 +77,7 @@ void merge(Stream<uint8_t, 2>& chosen, BeatStream<L>& out, Ins&... ins) {
   Beat<L> beat;
   do {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     uint8_t n = 0;
     (read_if(route == n++, ins, beat), ...);

@@ -46,11 +46,12 @@ void funnel_hardware(const uint32_t first[L], const uint32_t second[L], uint32_t
                      uint32_t out[L]) {
 #pragma HLS INLINE
   constexpr int N = kUnits<Unit, L>;
+  constexpr int kStages = log2_ceil(N + 1);
   Unit u[2 * N];
-#pragma HLS ARRAY_PARTITION variable = u complete
+#pragma HLS ARRAY_PARTITION variable = u type = complete
   split_beat<Unit, L>(first, u);
   split_beat<Unit, L>(second, u + N);
-  for (int k = log2_ceil(N + 1) - 1; k >= 0; k--) {
+  for (int k = kStages - 1; k >= 0; k--) {
 #pragma HLS UNROLL
     for (int i = 0; i < 2 * N; i++) {
 #pragma HLS UNROLL
@@ -80,16 +81,17 @@ void append_hardware(const uint32_t hold[L], uint32_t fill, const uint32_t in[L]
                      uint32_t high[L]) {
 #pragma HLS INLINE
   constexpr int N = kUnits<Unit, L>;
+  constexpr int kStages = log2_ceil(N);
   Unit u[2 * N], h[N];
-#pragma HLS ARRAY_PARTITION variable = u complete
-#pragma HLS ARRAY_PARTITION variable = h complete
+#pragma HLS ARRAY_PARTITION variable = u type = complete
+#pragma HLS ARRAY_PARTITION variable = h type = complete
   split_beat<Unit, L>(in, u);
   split_beat<Unit, L>(hold, h);
   for (int i = N; i < 2 * N; i++) {
 #pragma HLS UNROLL
     u[i] = 0;
   }
-  for (int k = log2_ceil(N) - 1; k >= 0; k--) {
+  for (int k = kStages - 1; k >= 0; k--) {
 #pragma HLS UNROLL
     for (int i = 2 * N - 1; i >= 0; i--) {
 #pragma HLS UNROLL
@@ -118,5 +120,37 @@ void append(const uint32_t hold[L], uint32_t fill, const uint32_t in[L], uint32_
   std::memcpy(high, both + L, 4 * L);
 #endif
 }
+
+// Packs words into full beats.
+template <int L>
+struct WordPacker {
+  uint32_t hold[L] = {};  // words that do not fill a beat yet
+  uint32_t fill = 0;      // how many
+
+  // Append the first `words` of `in`; true if `out` is a full beat.
+  bool add(const uint32_t in[L], uint32_t words, uint32_t out[L]) {
+#pragma HLS INLINE
+    uint32_t high[L];
+#pragma HLS ARRAY_PARTITION variable = high type = complete
+    append<uint32_t, L>(hold, fill, in, out, high);
+    const uint32_t total = fill + words;
+    const bool full = total >= L;
+    for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+      hold[i] = full ? high[i] : out[i];
+    }
+    fill = full ? total - L : total;
+    return full;
+  }
+  // What is left, zeros behind it.
+  void flush(uint32_t out[L]) {
+#pragma HLS INLINE
+    for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+      out[i] = uint32_t(i) < fill ? hold[i] : 0;
+    }
+    fill = 0;
+  }
+};
 
 }  // namespace actdma

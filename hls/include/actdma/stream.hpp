@@ -5,7 +5,10 @@
 //   ACTDMA_REGION_END();   last line of a region.
 //   ACTDMA_TOP(call);      the one call of a synthesisable top.
 //   cycle();               first line of a process' pipelined loop: one clock cycle.
+//   stall(cycles);         where a process waits for what csim does not run: a memory.
 #pragma once
+
+#include <cstdint>
 
 #ifdef __SYNTHESIS__
 
@@ -15,6 +18,7 @@ namespace actdma {
 template <class T, int DEPTH>
 using Stream = hls::stream<T, DEPTH>;
 inline void cycle() {}
+inline void stall(uint32_t) {}
 }  // namespace actdma
 #define ACTDMA_PROCESS(...) __VA_ARGS__
 #define ACTDMA_REGION_END()
@@ -28,6 +32,7 @@ namespace actdma {
 template <class T, int DEPTH>
 using Stream = csim::Stream<T, DEPTH>;
 inline void cycle() { csim::current()->now++; }
+inline void stall(uint32_t cycles) { csim::current()->now += cycles; }
 }  // namespace actdma
 #define ACTDMA_PROCESS(...) ::actdma::csim::fork(#__VA_ARGS__, [&] { __VA_ARGS__; })
 #define ACTDMA_REGION_END() ::actdma::csim::current()->wait_children()

@@ -28,6 +28,7 @@ void from_port(AxiPort<L>& port, AxiStream<L>& out) {
   AxiBeat<L> beat;
   do {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const AxiWord<L> word = read_port<L>(port);
     for (int i = 0; i < L; i++) {
@@ -45,6 +46,7 @@ void to_port(AxiStream<L>& in, AxiPort<L>& port) {
   AxiBeat<L> beat;
   do {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     beat = in.read();
     AxiWord<L> word;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "axis.hpp"
+#include "finish.hpp"
 #include "group.hpp"
 #include "ints.hpp"
 #include "records.hpp"
@@ -99,9 +100,10 @@ struct Headers {
 template <int L>
 void headers(Stream<RecordPlan, 4>& plan, HeaderStream<L>& in, Stream<Header12, 4>& out) {
   Headers<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.plan.last) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     RecordPlan the_plan = {};
     Beat<L> beat = {};
@@ -116,12 +118,6 @@ void headers(Stream<RecordPlan, 4>& plan, HeaderStream<L>& in, Stream<Header12, 
   end.last = true;
   out.write(end);
 }
-
-// Whether the records of the blocks ended with their planes.
-struct Agreement {
-  bool earlier_bad;  // not in a block before the latest
-  bool latest_bad;
-};
 
 // Fetches each group's record from the record plane, L words in a cycle.
 template <int L>
@@ -159,7 +155,7 @@ struct Fetch {
     if (left == 0) begin(next);
     const uint32_t count = left < L ? left : L;
     uint32_t window[L];
-#pragma HLS ARRAY_PARTITION variable = window complete
+#pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint32_t, L>(hold, beat.w, pos, window);
     for (int i = 0; i < kGroupWords; i++) {
 #pragma HLS UNROLL
@@ -219,10 +215,11 @@ template <int L>
 void fetch(Stream<Header12, 4>& headers, PlaneStream<L>& in, Stream<Record, 2>& out,
            Stream<Agreement, 2>& agreement) {
   Fetch<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.w complete
-#pragma HLS ARRAY_PARTITION variable = state.hold complete
+#pragma HLS ARRAY_PARTITION variable = state.w type = complete
+#pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.header.last) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Header12 header = {};
     Beat<L> beat = {};
@@ -250,6 +247,7 @@ inline void restore_group(const Record& record, Group& out) {
 inline void restore_groups(Stream<Record, 2>& in, Stream<Group, 2>& out) {
   for (bool done = false; !done;) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Record record = in.read();
     Group group = {};
@@ -295,9 +293,10 @@ struct GroupBeats {
 template <int L>
 void group_beats(Stream<Group, 2>& in, BeatStream<L>& out) {
   GroupBeats<L> state;
-#pragma HLS ARRAY_PARTITION variable = state.rest complete
+#pragma HLS ARRAY_PARTITION variable = state.rest type = complete
   while (!state.ended) {
 #pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Group group = {};
     if (state.takes()) group = in.read();

@@ -70,10 +70,11 @@ template <int L>
 uint64_t compact_hardware(const uint32_t w[L], uint32_t element, uint32_t out[L]) {
 #pragma HLS INLINE
   constexpr int N = 4 * L;
+  constexpr int kStages = log2_ceil(N);
   uint8_t u[N];
   uint32_t distance[N];
-#pragma HLS ARRAY_PARTITION variable = u complete
-#pragma HLS ARRAY_PARTITION variable = distance complete
+#pragma HLS ARRAY_PARTITION variable = u type = complete
+#pragma HLS ARRAY_PARTITION variable = distance type = complete
   split_beat<uint8_t, L>(w, u);
   uint64_t mask = 0;
   for (int i = 0; i < N; i++) {
@@ -87,10 +88,10 @@ uint64_t compact_hardware(const uint32_t w[L], uint32_t element, uint32_t out[L]
   }
   // Bytes of dropped elements are zero already and give way.
   move_distances<L>(spread_mask<L>(mask, element), distance);
-  for (int k = 0; k < log2_ceil(N); k++) {
+  for (int k = 0; k < kStages; k++) {
 #pragma HLS UNROLL
     uint32_t stage[N];
-#pragma HLS ARRAY_PARTITION variable = stage complete
+#pragma HLS ARRAY_PARTITION variable = stage type = complete
     for (int i = 0; i < N; i++) {
 #pragma HLS UNROLL
       stage[i] = distance[i];
@@ -145,8 +146,8 @@ void scatter_hardware(const uint32_t in[L], uint64_t mask, uint32_t element, uin
   const uint64_t keep = spread_mask<L>(mask, element);
   uint8_t u[N];
   uint32_t distance[kStages + 1][N];
-#pragma HLS ARRAY_PARTITION variable = u complete
-#pragma HLS ARRAY_PARTITION variable = distance complete dim = 0
+#pragma HLS ARRAY_PARTITION variable = u type = complete
+#pragma HLS ARRAY_PARTITION variable = distance type = complete dim = 0
   split_beat<uint8_t, L>(in, u);
   move_distances<L>(keep, distance[0]);
   for (int k = 0; k < kStages; k++) {

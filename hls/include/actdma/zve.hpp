@@ -30,12 +30,12 @@ inline void zve_record(const Group& group, Record& out) {
   const uint32_t field = (1u << exponent_bits) - 1;
   uint32_t mantissa[kGroupLanes], exponent[kGroupLanes], sign[kGroupLanes];
   uint32_t least[kGroupLanes], greatest[kGroupLanes], number[kGroupLanes];
-#pragma HLS ARRAY_PARTITION variable = mantissa complete
-#pragma HLS ARRAY_PARTITION variable = exponent complete
-#pragma HLS ARRAY_PARTITION variable = sign complete
-#pragma HLS ARRAY_PARTITION variable = least complete
-#pragma HLS ARRAY_PARTITION variable = greatest complete
-#pragma HLS ARRAY_PARTITION variable = number complete
+#pragma HLS ARRAY_PARTITION variable = mantissa type = complete
+#pragma HLS ARRAY_PARTITION variable = exponent type = complete
+#pragma HLS ARRAY_PARTITION variable = sign type = complete
+#pragma HLS ARRAY_PARTITION variable = least type = complete
+#pragma HLS ARRAY_PARTITION variable = greatest type = complete
+#pragma HLS ARRAY_PARTITION variable = number type = complete
   uint32_t negative = 0;
   for (int i = 0; i < kGroupLanes; i++) {
 #pragma HLS UNROLL
@@ -71,8 +71,8 @@ inline void zve_restore(const Record& record, uint32_t w[kGroupWords]) {
   const uint32_t field = (1u << exponent_bits) - 1, largest = record.header & 0xFF;
   const bool negative = record.header >> 8 & 1;
   uint32_t number[kGroupLanes], bits[kGroupLanes];
-#pragma HLS ARRAY_PARTITION variable = number complete
-#pragma HLS ARRAY_PARTITION variable = bits complete
+#pragma HLS ARRAY_PARTITION variable = number type = complete
+#pragma HLS ARRAY_PARTITION variable = bits type = complete
   transpose(record.w, number);
   for (int i = 0; i < kGroupLanes; i++) {
 #pragma HLS UNROLL

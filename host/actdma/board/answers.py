@@ -7,6 +7,8 @@ import numpy as np
 from ..frame import (
     HEADER_BYTES,
     LOSSLESS,
+    VERSION,
+    Engine,
     FrameError,
     Status,
     Trailer,
@@ -60,6 +62,23 @@ def check_answer(answer: np.ndarray, packet: np.ndarray) -> None:
         raise BoardError(
             "the decompressor sent other data than it checked (raw CRC does not match)"
         )
+
+
+def check_identity(answer: np.ndarray, engine: Engine, where: str) -> Trailer:
+    """The trailer that answers an identify request; `BoardError` unless it is that of an ``engine``
+    which this driver knows. ``where``: what was asked, for the message."""
+    try:
+        identity = Trailer.unpack(answer)
+    except FrameError as error:
+        raise BoardError(f"{where}: no answer to identify: {error}") from None
+    found = (identity.status, identity.engine, identity.version)
+    if found != (Status.GOOD, engine, VERSION):
+        raise BoardError(
+            f"{where} has an engine of kind {identity.engine}, format version "
+            f"{identity.version} (status {identity.status}); this driver needs kind {engine:d} "
+            f"({engine.name.lower()}), version {VERSION}: load a matching bitstream"
+        )
+    return identity
 
 
 def _trailer(answer: np.ndarray, packet: np.ndarray) -> Trailer:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -15,29 +13,28 @@ import numpy as np
 from ..backend import descriptors, packets_into
 from ..codecs import Coding, reference
 from ..frame import (
-    ALIGN,
     BLOCK_BYTES,
     FRAME_BYTES,
     HEADER_BYTES,
     MAX_RAW_BYTES,
-    VERSION,
     Codec,
     Descriptor,
     DType,
     Engine,
     Frame,
     FrameError,
-    Status,
     Trailer,
     answer_bytes,
     frame_bound,
     padded,
 )
-from .answers import check_answer, check_frame
+from .answers import check_answer, check_frame, check_identity
 from .errors import BoardError
 from .link import Link
+from .packets import refuse_impossible, write_request
 from .probe import Probe
 from .staging import Staging
+from .turns import Turns
 
 _DMAS = {Engine.COMPRESSOR: "axi_dma_compress", Engine.DECOMPRESSOR: "axi_dma_decompress"}
 
@@ -77,9 +74,7 @@ class Board:
         self._overlay = overlay
         self._probe = probe
         self._on_close = on_close
-        self._lock = threading.RLock()
-        self._process = os.getpid()
-        self._busy = False
+        self._turns = Turns("board")
         self._closed = False
         self._links = {
             engine: self._link(name, clock_mhz, timeout) for engine, name in _DMAS.items()
@@ -147,13 +142,12 @@ class Board:
     def close(self) -> None:
         """Stop the DMAs and free the buffers; more calls do nothing. `BoardError` in the middle of
         a frame of the same thread."""
-        if os.getpid() != self._process:
+        if self._turns.foreign or self._closed:
             self._closed = True
             return
-        with self._lock:
+        with self._turns.take():
             if self._closed:
                 return
-            self._check_idle()
             self._closed = True
             try:
                 if self._overlay.is_loaded():
@@ -181,9 +175,7 @@ class Board:
         size = padded(data.size)
 
         def fill(packet: np.ndarray) -> None:
-            packet[:HEADER_BYTES] = np.frombuffer(descriptor.pack(), np.uint8)
-            packet[HEADER_BYTES : HEADER_BYTES + data.size] = data
-            packet[HEADER_BYTES + data.size :] = 0
+            write_request(packet, descriptor, data)
 
         def take(packet: np.ndarray, answer: np.ndarray) -> int:
             check_frame(answer, packet)
@@ -198,10 +190,7 @@ class Board:
         self, descriptor: Descriptor, frame: np.ndarray, out: np.ndarray
     ) -> int | None:
         """Write the data of one frame to ``out``; its cycles."""
-        if frame.size % ALIGN or frame.size > descriptor.frame_bound:
-            # No transfer fits it, and no good frame has such a length: the reference says what is
-            # wrong first, as the engine would.
-            reference.decode_frame(frame)
+        refuse_impossible(descriptor, frame)
         if not out.size:
             reference.decode_frame(frame)
             return None
@@ -225,20 +214,9 @@ class Board:
             packet[:] = np.frombuffer(Descriptor.identify().pack(), np.uint8)
 
         def take(_: np.ndarray, answer: np.ndarray) -> Trailer:
-            try:
-                return Trailer.unpack(answer)
-            except FrameError as error:
-                raise BoardError(f"{_DMAS[engine]}: no answer to identify: {error}") from None
+            return check_identity(answer, engine, _DMAS[engine])
 
-        identity, _ = self._exchange(engine, HEADER_BYTES, HEADER_BYTES, fill, take)
-        found = (identity.status, identity.engine, identity.version)
-        if found != (Status.GOOD, engine, VERSION):
-            raise BoardError(
-                f"{_DMAS[engine]} has an engine of kind {identity.engine}, format version "
-                f"{identity.version} (status {identity.status}); this driver needs kind {engine:d} "
-                f"({engine.name.lower()}), version {VERSION}: load a matching bitstream"
-            )
-        return identity
+        return self._exchange(engine, HEADER_BYTES, HEADER_BYTES, fill, take)[0]
 
     def _exchange(
         self, engine: Engine, send_bytes: int, receive_bytes: int, fill: Any, take: Any
@@ -248,18 +226,9 @@ class Board:
         ``fill(packet)`` writes the packet, ``take(packet, answer)`` checks the answer and copies
         what is wanted: both see the live buffers, which the next call overwrites.
         """
-        # First of all: a thread of the parent may have held the lock that a forked child inherits.
-        if os.getpid() != self._process:
-            raise BoardError("the board was opened in another process; open it again in this one")
-        with self._lock:
-            # Before anything that the outer exchange relies on is touched.
-            self._check_idle()
+        with self._turns.take():
             self._check_usable()
-            try:
-                self._busy = True
-                return self._exchange_alone(engine, send_bytes, receive_bytes, fill, take)
-            finally:
-                self._busy = False
+            return self._exchange_alone(engine, send_bytes, receive_bytes, fill, take)
 
     def _exchange_alone(
         self, engine: Engine, send_bytes: int, receive_bytes: int, fill: Any, take: Any
@@ -295,14 +264,6 @@ class Board:
         )
         link.reset()
         return link
-
-    def _check_idle(self) -> None:
-        """The lock lets its own thread in again: whoever finds the board busy interrupted it."""
-        if self._busy:
-            raise BoardError(
-                "the board is in use by this very thread: a signal handler or finaliser cannot use "
-                "it in the middle of a frame"
-            )
 
     def _check_usable(self) -> None:
         if self._closed:

@@ -137,12 +137,17 @@ def check_files(bitfile: Path) -> None:
     for file in (bitfile, bitfile.with_suffix(".hwh")):
         if not file.is_file():
             raise BoardError(f"{file} is missing; an overlay is a .bit and a .hwh of the same name")
-    manifest = bitfile.with_suffix(".sha256")
+    check_manifest(bitfile.with_suffix(".sha256"))
+
+
+def check_manifest(manifest: Path) -> None:
+    """`BoardError` unless the files that ``manifest`` lists, where there is one, lie beside it and
+    have the sums it says."""
     if not manifest.is_file():
         return
     for line in manifest.read_text("utf-8").splitlines():
         digest, _, name = line.partition(" ")
-        file = bitfile.with_name(name.strip(" *"))
+        file = manifest.with_name(name.strip(" *"))
         if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest:
             raise BoardError(f"{file} is not the file that {manifest} lists: copy the set again")
 

@@ -22,7 +22,7 @@ from ..frame import (
     crc,
     padded,
 )
-from . import bsr, pool, records, zvc
+from . import bsr, pool, records, rle, zvc
 from .ints import Ints
 from .zve import Zve
 
@@ -57,6 +57,11 @@ def encode_block(block: np.ndarray, descriptor: Descriptor) -> np.ndarray:
             groups, packed = records.encode(elements, mask, split)
             if packed.size < planes.size:
                 mode, extra, planes = RECORD_MODES[descriptor.codec], groups, packed
+        elif descriptor.codec == Codec.RLE:
+            m = zvc.mask_words(block.size, descriptor.element_bytes)
+            count, packed = rle.encode(packed[:m], packed[m:]) or (0, words)
+            if packed.size < planes.size:
+                mode, extra, planes = Mode.RLE, count, packed
     return np.concatenate([np.array([mode | extra | planes.size << 16], "<u4"), planes])
 
 
@@ -83,6 +88,8 @@ def decode_block(
         agree = True
     elif mode == Mode.ZVC:
         agree = zvc.decode(planes, elements)
+    elif mode == Mode.RLE:
+        agree = rle.decode(planes, w0, elements)
     else:
         agree = records.decode(planes, w0, elements, split_of(descriptor))
     if not agree:
@@ -103,9 +110,11 @@ def _lengths(w0: int, block_bytes: int, descriptor: Descriptor) -> tuple[int, in
             raise impossible
         groups, m = layout
         return m + records.header_words(groups), n - 1
+    m = zvc.mask_words(block_bytes, descriptor.element_bytes)
+    if mode == Mode.RLE and not w0 & 0xF000:
+        return rle.tag_words(m) + rle.literals(w0) + 1, n - 1
     if w0 & 0xFFF0:
         raise impossible
-    m = zvc.mask_words(block_bytes, descriptor.element_bytes)
     return {Mode.RAW: (n, n), Mode.ZERO: (0, 0), Mode.ZVC: (m + 1, n - 1)}[mode]
 
 

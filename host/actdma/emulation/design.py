@@ -70,6 +70,11 @@ def load_boards() -> dict[str, dict[str, Any]]:
     }
 
 
+def load_platforms() -> dict[str, dict[str, Any]]:
+    """Every Alveo platform of ``alveo.toml``."""
+    return tomllib.loads(_read("alveo.toml"))["platforms"]
+
+
 def load_design(board: str = "emulated", **override: Any) -> Design:
     """The block design for a board; ``override`` replaces values of the board
     (``stream_bits=512``)."""

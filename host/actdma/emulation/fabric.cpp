@@ -11,6 +11,7 @@
 #include <string>
 
 #include "actdma/engine.hpp"
+#include "compute_unit.hpp"
 
 namespace py = pybind11;
 
@@ -124,20 +125,10 @@ struct LaneModel final : Model {
 };
 
 std::unique_ptr<Model> make_model(const std::string& kind, int lanes, bool timed) {
-  if (kind != "compress" && kind != "decompress")
-    throw py::value_error("kind is '" + kind + "', allowed are 'compress' and 'decompress'");
-  const bool compress = kind == "compress";
-  switch (lanes) {
-    case 2:
-      return std::make_unique<LaneModel<2>>(compress, timed);
-    case 4:
-      return std::make_unique<LaneModel<4>>(compress, timed);
-    case 8:
-      return std::make_unique<LaneModel<8>>(compress, timed);
-    case 16:
-      return std::make_unique<LaneModel<16>>(compress, timed);
-  }
-  throw py::value_error("lanes is " + std::to_string(lanes) + ", allowed are 2, 4, 8 and 16");
+  const bool compress = actdma::compresses(kind);
+  return actdma::with_lanes(lanes, [&](auto width) -> std::unique_ptr<Model> {
+    return std::make_unique<LaneModel<width>>(compress, timed);
+  });
 }
 
 // What Python sees. Lives between runs; a reset makes the model anew. Calls from several threads
@@ -157,7 +148,7 @@ class Engine {
   void send(const py::buffer& buffer) {
     const Turn turn(mutex_);
     if (model_->mm2s.armed) throw std::runtime_error("a packet is already being sent");
-    const py::buffer_info info = request(buffer, false);
+    const py::buffer_info info = actdma::flat_buffer(buffer, false);
     const size_t size = size_t(info.size * info.itemsize);
     if (size == 0) throw py::value_error("a packet has at least one byte");
     sent_from_ = buffer;
@@ -167,7 +158,7 @@ class Engine {
   void receive(const py::buffer& buffer) {
     const Turn turn(mutex_);
     if (model_->s2mm.armed) throw std::runtime_error("a packet is already being received");
-    const py::buffer_info info = request(buffer, true);
+    const py::buffer_info info = actdma::flat_buffer(buffer, true);
     received_into_ = buffer;
     model_->overrun = false;
     model_->s2mm.arm(info.ptr, size_t(info.size * info.itemsize));
@@ -216,12 +207,6 @@ class Engine {
     std::unique_lock<std::mutex> lock_;
   };
 
-  static py::buffer_info request(const py::buffer& buffer, bool writable) {
-    py::buffer_info info = buffer.request(writable);
-    if (info.ndim > 1 || (info.ndim == 1 && info.strides[0] != info.itemsize))
-      throw py::value_error("expected a one-dimensional contiguous buffer");
-    return info;
-  }
   void apply_fault() {
     model_->drop_last = fault_ == "drop_last";
     model_->zero_keep = fault_ == "zero_keep";
@@ -258,4 +243,11 @@ PYBIND11_MODULE(_fabric, m) {
       .def_property_readonly("cycles", [](const Engine& e) { return e.model().cycles; })
       .def_property_readonly("waiting", &Engine::waiting)
       .def_property("fault", &Engine::fault, &Engine::set_fault);
+  py::class_<actdma::ComputeUnit>(m, "ComputeUnit", "An engine between two memory ports.")
+      .def(py::init<std::string, int, bool>(), py::arg("kind"), py::arg("lanes") = 16,
+           py::arg("timed") = true)
+      .def("run", &actdma::ComputeUnit::run, py::arg("in_memory"), py::arg("out_memory"),
+           py::arg("in_bytes"), py::arg("capacity"),
+           "One call of the kernel; its clock cycles, 0 where time is not modelled.")
+      .def_property_readonly("lanes", &actdma::ComputeUnit::lanes);
 }

@@ -75,7 +75,7 @@ def measure(options: Options) -> Report:
     "memcpy_gb_per_s"), and "fault", why a frame was refused, else None. `InputError`, ValueError or
     ImportError, of one sentence, if the options cannot be had.
     """
-    codec_of(options.codec)
+    codec_of(options.codec, DType.uint8)  # ValueError for an unknown name
     next(descriptors(0, DType.uint8, Codec.RAW, options.frame_bytes))  # ValueError for a bad size
     if options.dtype not in DTYPES:
         raise ValueError(f"unknown dtype {options.dtype!r}; known are {', '.join(DTYPES)}")

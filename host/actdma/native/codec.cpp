@@ -10,66 +10,12 @@
 namespace actdma::native {
 namespace {
 
-constexpr uint32_t kCodecs = 1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecPool | 1u << kCodecBsr;
+constexpr uint32_t kBuiltIn = kBlockCodecs | 1u << kCodecPool | 1u << kCodecBsr;
 
 Stream stream_of(const uint32_t descriptor[kHeaderWords]) {
-  return {descriptor[kDescKind] >> 16 & 0xFF, element_log2(descriptor[kDescKind] >> 24), true};
-}
-
-uint8_t* encode_block(const Kernels& kernels, const uint8_t* raw, size_t bytes, uint8_t* out,
-                      const Stream& stream) {
-  const auto n = static_cast<uint32_t>(bytes / 4);
-  uint8_t* const planes = out + 4;
-  if (stream.codec == kCodecZvc) {
-    const size_t m = mask_words(n, stream.element_log2);
-    uint8_t* const data = planes + 4 * m;
-    store<uint32_t>(data - 4, 0);  // half of the last mask word may stay unused
-    uint8_t* const end =
-        kernels.compress[stream.element_log2](raw, bytes / kChunkBytes, planes, data);
-    store<uint32_t>(end, 0);  // up to a whole word
-    const size_t p = (static_cast<size_t>(end - data) + 3) / 4;
-    if (p == 0) {
-      store(out, block_word(kModeZero, 0));
-      return planes;
-    }
-    if (m + p < n) {
-      store(out, block_word(kModeZvc, static_cast<uint32_t>(m + p)));
-      return data + 4 * p;
-    }
-  }
-  store(out, block_word(kModeRaw, n));
-  std::memcpy(planes, raw, bytes);
-  return planes + bytes;
-}
-
-Status decode_block(const Kernels& kernels, const uint8_t*& in, const uint8_t* end, uint8_t* out,
-                    size_t bytes, const Stream& stream) {
-  if (in == end) return kBadLength;
-  const auto n = static_cast<uint32_t>(bytes / 4);
-  const uint32_t m = mask_words(n, stream.element_log2);
-  const auto w0 = load<uint32_t>(in);
-  const uint32_t length = w0 >> 16;
-  if (!block_layout(stream.codec, stream.element_log2, w0, n).good) return kBadBlock;
-  if (length >= static_cast<size_t>(end - in) / 4) return kBadLength;
-  const uint8_t* const planes = in + 4;
-  switch (w0 & 0xF) {
-    case kModeRaw:
-      std::memcpy(out, planes, bytes);
-      break;
-    case kModeZero:
-      std::memset(out, 0, bytes);
-      break;
-    default: {
-      const uint8_t* const data = planes + 4 * m;
-      const uint32_t unused = 32 * m - (n << (2 - stream.element_log2));
-      if (unused && load<uint32_t>(data - 4) >> (32 - unused)) return kBadBlock;
-      const uint32_t packed = kernels.count_bits(planes, m) << stream.element_log2;
-      if (length != m + (packed + 3) / 4) return kBadBlock;
-      kernels.expand[stream.element_log2](planes, data, bytes / kChunkBytes, out);
-    }
-  }
-  in = planes + 4 * length;
-  return kGood;
+  const Coding coding{descriptor[kDescKind] >> 16 & 0xFF, element_log2(descriptor[kDescKind] >> 24),
+                      descriptor[kDescParameters]};
+  return {coding, true};
 }
 
 }  // namespace
@@ -86,7 +32,7 @@ uint8_t* encode_blocks(const Kernels& kernels, const uint8_t* raw, size_t raw_by
       std::memcpy(tail, raw, taken);
       block = tail;
     }
-    uint8_t* const end = encode_block(kernels, block, bytes, out, stream);
+    uint8_t* const end = encode_block(kernels, block, bytes, out, stream.coding);
     if (stream.with_crc) {  // both while the block is in the first-level cache
       stream.raw_crc = kernels.crc32c(stream.raw_crc, block, bytes);
       stream.frame_crc = kernels.crc32c(stream.frame_crc, out, static_cast<size_t>(end - out));
@@ -110,7 +56,7 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
     const bool partial = block_bytes != taken;
     uint8_t* const block = partial || past_caches ? buffer : out;
     const uint8_t* const start = in;
-    const Status status = decode_block(kernels, in, end, block, block_bytes, stream);
+    const Status status = decode_block(kernels, in, end, block, block_bytes, stream.coding);
     if (status != kGood) return status;
     if (stream.with_crc) {  // both while the block is in the first-level cache
       stream.frame_crc = kernels.crc32c(stream.frame_crc, start, static_cast<size_t>(in - start));
@@ -132,7 +78,7 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
 static uint8_t* encode_payload(const Kernels& kernels, const uint8_t* raw,
                                const uint32_t d[kHeaderWords], uint8_t* out, uint8_t* extension,
                                Stream& stream) {
-  switch (stream.codec) {
+  switch (stream.coding.codec) {
     case kCodecPool:
       return encode_pool(raw, PoolShape(d), out);
     case kCodecBsr:
@@ -145,7 +91,7 @@ static uint8_t* encode_payload(const Kernels& kernels, const uint8_t* raw,
 static Status decode_payload(const Kernels& kernels, const uint8_t*& in, const uint8_t* end,
                              const uint32_t d[kHeaderWords], uint8_t* out, bool past_caches,
                              Stream& stream) {
-  switch (stream.codec) {
+  switch (stream.coding.codec) {
     case kCodecPool:
       return decode_pool(in, end, PoolShape(d), out);
     case kCodecBsr:
@@ -168,11 +114,11 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
   uint8_t* const end = encode_payload(kernels, raw, d, payload, extension, stream);
   const auto payload_bytes = static_cast<size_t>(end - payload);
   uint8_t* const padded_end = payload + padded(payload_bytes);
-  uint8_t* const trailer = padded_end + extension_bytes(stream.codec);
-  if (is_lossy(stream.codec))
+  uint8_t* const trailer = padded_end + extension_bytes(stream.coding.codec);
+  if (is_lossy(stream.coding.codec))
     stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
   std::memset(end, 0, static_cast<size_t>(padded_end - end));
-  std::memcpy(padded_end, extension, extension_bytes(stream.codec));
+  std::memcpy(padded_end, extension, extension_bytes(stream.coding.codec));
 
   uint32_t t[kHeaderWords] = {};
   t[kTrailMagic] = kTrailerMagic;
@@ -192,7 +138,7 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
 Status read_descriptor(const Kernels& kernels, const uint8_t* bytes, uint32_t words[kHeaderWords]) {
   std::memcpy(words, bytes, kHeaderBytes);
   return check_descriptor(words, words[kDescCrc] == kernels.crc32c(0, bytes, 4 * kDescCrc),
-                          kCodecs);
+                          kBuiltIn);
 }
 
 Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
@@ -213,8 +159,9 @@ Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet
   const Status payload_status = decode_payload(kernels, in, trailer, d, out, past_caches, stream);
   if (payload_status != kGood) return payload_status;
   const auto payload_bytes = static_cast<size_t>(in - payload);
-  if (payload + padded(payload_bytes) + extension_bytes(stream.codec) != trailer) return kBadLength;
-  if (is_lossy(stream.codec))
+  if (payload + padded(payload_bytes) + extension_bytes(stream.coding.codec) != trailer)
+    return kBadLength;
+  if (is_lossy(stream.coding.codec))
     stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
 
   uint32_t t[kHeaderWords];

@@ -5,25 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "actdma/frame.hpp"
-#include "kernels.hpp"
+#include "blocks.hpp"
 
 namespace actdma::native {
 
 constexpr size_t kHeaderBytes = 4 * kHeaderWords;
-constexpr size_t kBlockBytes = 4 * kBlockWords;
 
-// Bytes that an encoder may write past the bound of its output: what a mask plane and a full data
-// plane have more than a raw block, and a vector.
-constexpr size_t kEncodeSlack = kBlockBytes / 8 + kVectorSlack;
-
-// Bytes after the blocks that a decoder may read (in a frame the trailer lies there).
-constexpr size_t kDecodeSlack = kVectorSlack;
-
-// What the blocks hold, and both CRCs of docs/format.md where they are wanted.
+// How the blocks are coded, and both CRCs of docs/format.md where they are wanted.
 struct Stream {
-  uint32_t codec;
-  uint32_t element_log2;
+  Coding coding;
   bool with_crc;
   uint32_t raw_crc = 0;    // of the padded raw data
   uint32_t frame_crc = 0;  // of the frame up to here
@@ -41,7 +31,7 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
                      size_t raw_bytes, bool past_caches, Stream& stream);
 
 // Writes the frame of `raw`, which is as long as its good `descriptor` says, to `out`
-// (frame_bound(raw_bytes) + kEncodeSlack bytes long) and returns the frame's length.
+// (frame_bound(descriptor) + kEncodeSlack bytes long) and returns the frame's length.
 size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* descriptor,
                     uint8_t* out);
 

@@ -16,6 +16,29 @@ constexpr size_t kChunkBytes = 64;
 constexpr size_t kVectorSlack = 64;
 constexpr size_t kStreamAlign = 16;
 
+// What is common to the elements of a group (docs/format.md, header plane).
+struct Group {
+  uint32_t base;  // zve: the largest exponent; ints: the least element
+  uint8_t width;  // bit planes of the distances from it
+  uint8_t sign;   // zve: whether there is a sign plane
+};
+
+// A group's elements have at most so many bytes.
+constexpr size_t kGroupBytes = 128;
+
+// Groups of elements to records and back. The last group may have fewer elements than the others,
+// but there is memory for all of it.
+struct RecordKernels {
+  // Sizes up the groups that `count` elements make.
+  void (*plan)(const uint8_t* elements, size_t count, Group* groups);
+  // Writes the records of planned groups and returns their end, after which kVectorSlack bytes may
+  // have been written as well.
+  uint8_t* (*pack)(const uint8_t* elements, size_t count, const Group* groups, uint8_t* records);
+  // The inverse, for `count` groups whose widths are possible: reads exactly the records, writes
+  // whole groups.
+  void (*unpack)(const uint8_t* records, const Group* groups, size_t count, uint8_t* elements);
+};
+
 struct Kernels {
   const char* name;
   // Writes the mask plane (chunks * 64 / element / 8 bytes) and the data plane of raw data; returns
@@ -24,6 +47,8 @@ struct Kernels {
   // The inverse. Reads up to kVectorSlack bytes past the data plane, whose length the caller has
   // checked against the mask; writes exactly the chunks.
   void (*expand[3])(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw);
+  RecordKernels float16, bfloat16, float32;  // zve's
+  RecordKernels ints[3][2];                  // the second index: whether they are signed
   // Number of bits set in `words` 32-bit words.
   uint32_t (*count_bits)(const uint8_t* mask, size_t words);
   // Copies to memory past the caches; `to` and `bytes` are multiples of kStreamAlign. The second

@@ -1,10 +1,12 @@
-// AVX2: eight elements at a time through a table of shuffles.
+// AVX2: eight elements at a time through a table of shuffles; bit planes through byte masks, and
+// back by swapping bits within squares of 8 x 8.
 #include "kernels.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #include "bits.hpp"
+#include "records.hpp"
 
 #define ACTDMA_AVX2 __attribute__((target("avx2,pclmul,sse4.2,popcnt,prfchw")))
 
@@ -99,6 +101,291 @@ ACTDMA_AVX2 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks,
   }
 }
 
+ACTDMA_AVX2 inline void store32(uint8_t* to, __m256i v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
+}
+
+template <int kLog2>
+ACTDMA_AVX2 inline __m256i broadcast(uint32_t element) {
+  if constexpr (kLog2 == 0) return _mm256_set1_epi8(static_cast<char>(element));
+  if constexpr (kLog2 == 1) return _mm256_set1_epi16(static_cast<short>(element));
+  return _mm256_set1_epi32(static_cast<int>(element));
+}
+
+// The low and the high 16 bits of each of 16 elements. (Within 128 bits, packing goes by lanes.)
+struct Halves {
+  __m256i low, high;
+};
+
+ACTDMA_AVX2 inline Halves halves(__m256i a, __m256i b) {
+  const __m256i field = _mm256_set1_epi32(0xFFFF);
+  return {_mm256_packus_epi32(_mm256_and_si256(a, field), _mm256_and_si256(b, field)),
+          _mm256_packus_epi32(_mm256_srli_epi32(a, 16), _mm256_srli_epi32(b, 16))};
+}
+
+// The low and the high byte of each of 32 elements, likewise.
+ACTDMA_AVX2 inline Halves bytes(__m256i a, __m256i b) {
+  const __m256i field = _mm256_set1_epi16(0xFF);
+  return {_mm256_packus_epi16(_mm256_and_si256(a, field), _mm256_and_si256(b, field)),
+          _mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8))};
+}
+
+// Writes the eight bit planes of a row of 32 bytes, `kWords` words apart.
+template <int kWords>
+ACTDMA_AVX2 inline void write_row(__m256i row, uint8_t* to) {
+#pragma GCC unroll 8
+  for (int j = 7; j >= 0; j--) {
+    store(to + 4 * kWords * j, static_cast<uint32_t>(_mm256_movemask_epi8(row)));
+    row = _mm256_add_epi8(row, row);
+  }
+}
+
+template <int kStep>
+ACTDMA_AVX2 inline __m256i swap_bits(__m256i v, int64_t pattern) {
+  const __m256i swapped = _mm256_and_si256(_mm256_xor_si256(v, _mm256_srli_epi64(v, kStep)),
+                                           _mm256_set1_epi64x(pattern));
+  return _mm256_xor_si256(v, _mm256_xor_si256(swapped, _mm256_slli_epi64(swapped, kStep)));
+}
+
+// The row of 32 bytes that has these eight bit planes.
+ACTDMA_AVX2 inline __m256i row_of(__m256i planes) {
+  // Byte q of plane j becomes byte j of quadword q: a square of 8 x 8 bits.
+  const __m256i by_byte = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  __m256i v = _mm256_shuffle_epi8(planes, by_byte);
+  v = _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  v = swap_bits<7>(v, 0x00AA00AA00AA00AA);  // Warren, Hacker's Delight, 7-3
+  v = swap_bits<14>(v, 0x0000CCCC0000CCCC);
+  return swap_bits<28>(v, 0x00000000F0F0F0F0);
+}
+
+// The first `words` words at `from`, at most eight; reads nothing else.
+ACTDMA_AVX2 inline __m256i load_words(const uint8_t* from, int words) {
+  const __m256i there =
+      _mm256_cmpgt_epi32(_mm256_set1_epi32(words), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  return _mm256_maskload_epi32(reinterpret_cast<const int*>(from), there);
+}
+
+// A group's elements in as many vectors as it takes, and their bit planes.
+template <int kLog2>
+struct Vectors {
+  static constexpr int kCount = kLog2 == 2 ? 4 : 2;
+  static constexpr size_t kBytes = 32 * kCount;
+  static constexpr size_t kGroup = kBytes >> kLog2;
+  static constexpr int kPlaneWords = kGroup / 32;
+  __m256i v[kCount];
+
+  ACTDMA_AVX2 static Vectors load(const uint8_t* from, size_t count) {
+    Vectors group;
+    for (int i = 0; i < kCount; i++) group.v[i] = load32(from + 32 * i);
+    if (count < kGroup) group.fill_from(count, broadcast<kLog2>(native::load<uint32_t>(from)));
+    return group;
+  }
+
+  ACTDMA_AVX2 void write(uint8_t* to) const {
+    for (int i = 0; i < kCount; i++) store32(to + 32 * i, v[i]);
+  }
+
+  ACTDMA_AVX2 void clear_from(size_t count) { fill_from(count, _mm256_setzero_si256()); }
+
+  ACTDMA_AVX2 void fill_from(size_t count, __m256i other) {
+    uint8_t all[2 * kBytes];
+    for (int i = 0; i < kCount; i++) store32(all + kBytes + 32 * i, other);
+    const size_t kept = count << kLog2;
+    write(all);
+    std::memcpy(all + kept, all + kBytes, kBytes - kept);
+    for (int i = 0; i < kCount; i++) v[i] = load32(all + 32 * i);
+  }
+
+  ACTDMA_AVX2 uint8_t* write_planes(uint32_t count, uint8_t* to) const {
+    if constexpr (kLog2 == 0) {
+      if (count) {
+        write_row<2>(v[0], to);
+        write_row<2>(v[1], to + 4);
+      }
+    } else if constexpr (kLog2 == 1) {
+      const auto [low, high] = bytes(v[0], v[1]);
+      if (count) write_row<1>(_mm256_permute4x64_epi64(low, 0xD8), to);
+      if (count > 8) write_row<1>(_mm256_permute4x64_epi64(high, 0xD8), to + 32);
+    } else {
+      const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+      const Halves a = halves(v[0], v[1]), b = halves(v[2], v[3]);
+      const Halves low = bytes(a.low, b.low), high = bytes(a.high, b.high);
+      const __m256i rows[4] = {low.low, low.high, high.low, high.high};
+#pragma GCC unroll 4
+      for (uint32_t i = 0; i < 4; i++) {
+        if (count > 8 * i) {
+          write_row<1>(_mm256_permutevar8x32_epi32(rows[i], order), to + 32 * i);
+        }
+      }
+    }
+    return to + 4 * kPlaneWords * count;
+  }
+
+  ACTDMA_AVX2 static Vectors read_planes(uint32_t count, const uint8_t* from) {
+    const int words = static_cast<int>(kPlaneWords * count);
+    if constexpr (kLog2 == 0) {
+      const __m256 a = _mm256_castsi256_ps(load_words(from, words));
+      const __m256 b = _mm256_castsi256_ps(load_words(from + 32, words - 8));
+      const __m256i low = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88));
+      const __m256i high = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xDD));
+      return {row_of(_mm256_permute4x64_epi64(low, 0xD8)),
+              row_of(_mm256_permute4x64_epi64(high, 0xD8))};
+    } else if constexpr (kLog2 == 1) {
+      const __m256i low = _mm256_permute4x64_epi64(row_of(load_words(from, words)), 0xD8);
+      const __m256i high = _mm256_permute4x64_epi64(row_of(load_words(from + 32, words - 8)), 0xD8);
+      return {_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high)};
+    } else {
+      const __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+      __m256i rows[4];
+      for (int i = 0; i < 4; i++) {
+        rows[i] =
+            _mm256_permutevar8x32_epi32(row_of(load_words(from + 32 * i, words - 8 * i)), order);
+      }
+      const __m256i a = _mm256_unpacklo_epi8(rows[0], rows[1]);
+      const __m256i b = _mm256_unpacklo_epi8(rows[2], rows[3]);
+      const __m256i c = _mm256_unpackhi_epi8(rows[0], rows[1]);
+      const __m256i d = _mm256_unpackhi_epi8(rows[2], rows[3]);
+      return {_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b), _mm256_unpacklo_epi16(c, d),
+              _mm256_unpackhi_epi16(c, d)};
+    }
+  }
+};
+
+struct Range {
+  uint32_t least, greatest;
+};
+
+ACTDMA_AVX2 inline uint32_t least16(__m128i v) {
+  return static_cast<uint32_t>(_mm_extract_epi16(_mm_minpos_epu16(v), 0));
+}
+
+// Of the unsigned numbers of 16 bits in both vectors.
+ACTDMA_AVX2 inline Range range16(__m256i a, __m256i b) {
+  const __m256i low = _mm256_min_epu16(a, b), high = _mm256_max_epu16(a, b);
+  const __m128i least =
+      _mm_min_epu16(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+  const __m128i greatest =
+      _mm_max_epu16(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+  return {least16(least), 0xFFFF ^ least16(_mm_xor_si128(greatest, _mm_set1_epi16(-1)))};
+}
+
+// Of the unsigned numbers in a group.
+ACTDMA_AVX2 inline Range range(const Vectors<0>& group) {
+  const auto [low, high] = bytes(group.v[0], group.v[1]);
+  const __m256i zero = _mm256_setzero_si256();
+  const __m256i least = _mm256_min_epu8(low, high), greatest = _mm256_max_epu8(low, high);
+  return {
+      range16(_mm256_unpacklo_epi8(least, zero), _mm256_unpackhi_epi8(least, zero)).least,
+      range16(_mm256_unpacklo_epi8(greatest, zero), _mm256_unpackhi_epi8(greatest, zero)).greatest};
+}
+
+ACTDMA_AVX2 inline Range range(const Vectors<1>& group) { return range16(group.v[0], group.v[1]); }
+
+ACTDMA_AVX2 inline Range range(const Vectors<2>& group) {
+  const __m256i* const v = group.v;
+  const __m256i low = _mm256_min_epu32(_mm256_min_epu32(v[0], v[1]), _mm256_min_epu32(v[2], v[3]));
+  const __m256i high = _mm256_max_epu32(_mm256_max_epu32(v[0], v[1]), _mm256_max_epu32(v[2], v[3]));
+  __m128i least = _mm_min_epu32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+  __m128i greatest = _mm_max_epu32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+  least = _mm_min_epu32(least, _mm_shuffle_epi32(least, 0x4E));
+  least = _mm_min_epu32(least, _mm_shuffle_epi32(least, 0xB1));
+  greatest = _mm_max_epu32(greatest, _mm_shuffle_epi32(greatest, 0x4E));
+  greatest = _mm_max_epu32(greatest, _mm_shuffle_epi32(greatest, 0xB1));
+  return {static_cast<uint32_t>(_mm_cvtsi128_si32(least)),
+          static_cast<uint32_t>(_mm_cvtsi128_si32(greatest))};
+}
+
+template <int kLog2, int kExponent>
+struct Zve : ZveRecord<kLog2, kExponent> {
+  using R = ZveRecord<kLog2, kExponent>;
+  using V = Vectors<kLog2>;
+
+  ACTDMA_AVX2 static Group plan(const V& group) {
+    Halves tops{group.v[0], group.v[1]};  // sign and exponent are in them, in any order
+    if constexpr (kLog2 == 2) {
+      tops = {halves(group.v[0], group.v[1]).high, halves(group.v[2], group.v[3]).high};
+    }
+    const __m256i positive = _mm256_set1_epi16(0x7FFF);
+    const auto [least, largest] =
+        range16(_mm256_srli_epi16(_mm256_and_si256(tops.low, positive), 15 - kExponent),
+                _mm256_srli_epi16(_mm256_and_si256(tops.high, positive), 15 - kExponent));
+    const __m256i signs = _mm256_or_si256(tops.low, tops.high);
+    const bool negative = !_mm256_testz_si256(signs, _mm256_set1_epi16(-0x8000));
+    return {largest, exponent_width(largest - least), negative};
+  }
+
+  ACTDMA_AVX2 static V fields(V group, const Group& common) {
+    const __m256i base = broadcast<kLog2>(common.base << R::kMantissa);
+    const __m128i shift = _mm_cvtsi32_si128(common.sign);
+    for (__m256i& v : group.v) {
+      const __m256i distance = difference(base, masked(v, R::kExponentField));
+      const __m256i moved =
+          kLog2 == 1 ? _mm256_sll_epi16(distance, shift) : _mm256_sll_epi32(distance, shift);
+      const __m256i lower =
+          kLog2 == 1 ? _mm256_srli_epi16(v, kExponent) : _mm256_srli_epi32(v, kExponent);
+      const __m256i sign = masked(lower, 1u << R::kMantissa);
+      v = _mm256_or_si256(_mm256_or_si256(moved, sign), masked(v, R::kMantissaField));
+    }
+    return group;
+  }
+
+  ACTDMA_AVX2 static V elements(V fields, const Group& common) {
+    const __m256i base = broadcast<kLog2>(common.base << R::kMantissa);
+    const __m128i shift = _mm_cvtsi32_si128(common.sign);
+    const __m256i signs = broadcast<kLog2>(common.sign ? R::kSignField : 0);
+    for (__m256i& v : fields.v) {
+      const __m256i moved = kLog2 == 1 ? _mm256_srl_epi16(v, shift) : _mm256_srl_epi32(v, shift);
+      const __m256i distance = masked(moved, R::kExponentField);
+      const __m256i exponent = masked(difference(base, distance), R::kExponentField);
+      const __m256i upper =
+          kLog2 == 1 ? _mm256_slli_epi16(v, kExponent) : _mm256_slli_epi32(v, kExponent);
+      const __m256i sign = _mm256_and_si256(upper, signs);
+      v = _mm256_or_si256(_mm256_or_si256(exponent, sign), masked(v, R::kMantissaField));
+    }
+    return fields;
+  }
+
+ private:
+  ACTDMA_AVX2 static __m256i difference(__m256i a, __m256i b) {
+    return kLog2 == 1 ? _mm256_sub_epi16(a, b) : _mm256_sub_epi32(a, b);
+  }
+
+  ACTDMA_AVX2 static __m256i masked(__m256i v, uint32_t field) {
+    return _mm256_and_si256(v, broadcast<kLog2>(field));
+  }
+};
+
+template <int kLog2, bool kSigned>
+struct Ints : IntsRecord<kLog2, kSigned> {
+  using R = IntsRecord<kLog2, kSigned>;
+  using V = Vectors<kLog2>;
+
+  ACTDMA_AVX2 static Group plan(V group) {
+    for (__m256i& v : group.v) v = _mm256_xor_si256(v, broadcast<kLog2>(R::kFlip));
+    const auto [least, greatest] = range(group);
+    return R::group(least, greatest);
+  }
+
+  ACTDMA_AVX2 static V fields(V group, const Group& common) { return sum(group, 0u - common.base); }
+
+  ACTDMA_AVX2 static V elements(V fields, const Group& common) { return sum(fields, common.base); }
+
+ private:
+  ACTDMA_AVX2 static V sum(V group, uint32_t number) {
+    const __m256i other = broadcast<kLog2>(number);
+    for (__m256i& v : group.v) {
+      v = kLog2 == 0   ? _mm256_add_epi8(v, other)
+          : kLog2 == 1 ? _mm256_add_epi16(v, other)
+                       : _mm256_add_epi32(v, other);
+    }
+    return group;
+  }
+};
+
+#define ACTDMA_TARGET ACTDMA_AVX2
+#include "record_loops.hpp"
+
 ACTDMA_AVX2 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;
   size_t i = 0;
@@ -160,6 +447,7 @@ const Kernels* avx2_kernels() {
   static constexpr Kernels kSet{"avx2",
                                 {compress<0>, compress<1>, compress<2>},
                                 {expand<0>, expand<1>, expand<2>},
+                                ACTDMA_RECORDS,
                                 count_bits,
                                 stream,
                                 stream_end,

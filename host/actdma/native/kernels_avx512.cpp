@@ -1,15 +1,23 @@
-// AVX-512 with VBMI2 and VPCLMULQDQ (Ice Lake, Zen 4 and later): the processor compresses and
-// expands a vector in one instruction. Always in registers: the form of it that stores to memory is
-// slow.
+// AVX-512 with VBMI2, GFNI and VPCLMULQDQ (Ice Lake, Zen 4 and later): the processor compresses and
+// expands a vector in one instruction, and transposes squares of 8 x 8 bits in another. Compressing
+// is always done in registers: the form of it that stores to memory is slow.
 #include "kernels.hpp"
 
 #if defined(__x86_64__)
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC's own header initialises undefined vectors with themselves (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 #include <immintrin.h>
 
 #include "bits.hpp"
+#include "records.hpp"
 
-#define ACTDMA_AVX512 \
-  __attribute__((target("avx512f,avx512bw,avx512vbmi2,vpclmulqdq,pclmul,sse4.2,popcnt,prfchw")))
+#define ACTDMA_AVX512                                                 \
+  __attribute__((                                                     \
+      target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,gfni," \
+             "vpclmulqdq,pclmul,sse4.2,popcnt,prfchw")))
 
 namespace actdma::native {
 namespace {
@@ -63,6 +71,273 @@ ACTDMA_AVX512 void expand(const uint8_t* mask, const uint8_t* data, size_t chunk
     data += static_cast<size_t>(__builtin_popcountll(bits)) << kLog2;
   }
 }
+
+// Where the bytes of a vector come from.
+struct Bytes {
+  uint8_t at[64];
+
+  ACTDMA_AVX512 __m512i indices() const { return _mm512_loadu_si512(at); }
+};
+
+// The orders of bytes that make bit planes of elements and back. `transposed` turns 8 bytes, the
+// last first, into 8 bytes of which byte j has the bits j. Two bytes of 32 elements make a vector
+// of 16 planes, so elements of 4 bytes make two; byte b of the 64 elements of 1 byte makes 8.
+struct PlaneOrders {
+  Bytes elements16;     // 32 elements of 2 bytes: 8 low ones, ..., 8 high ones
+  Bytes elements32[2];  // 32 elements of 4 bytes in two vectors: bytes 0 and 1, bytes 2 and 3
+  Bytes elements8;      // 64 elements of 1 byte
+  Bytes planes;         // from there on to 16 planes
+  Bytes planes8;        // from there on to 8 planes of 64
+  Bytes from_planes;    // and back: 16 planes
+  Bytes from_planes8;   // 8 planes of 64
+  Bytes to_elements16;
+  Bytes to_elements32[2];
+};
+
+constexpr PlaneOrders make_plane_orders() {
+  PlaneOrders orders{};
+  for (int q = 0; q < 8; q++) {  // quadwords
+    for (int j = 0; j < 8; j++) {
+      const int half = q / 4, element = 8 * (q % 4) + 7 - j;
+      orders.elements16.at[8 * q + j] = static_cast<uint8_t>(2 * element + half);
+      for (int v = 0; v < 2; v++) {
+        orders.elements32[v].at[8 * q + j] = static_cast<uint8_t>(4 * element + 2 * v + half);
+      }
+      orders.elements8.at[8 * q + j] = static_cast<uint8_t>(8 * q + 7 - j);
+      orders.planes.at[4 * (8 * half + j) + q % 4] = static_cast<uint8_t>(8 * q + j);
+      orders.planes8.at[8 * j + q] = static_cast<uint8_t>(8 * q + j);
+      orders.from_planes.at[8 * q + 7 - j] = static_cast<uint8_t>(4 * (8 * half + j) + q % 4);
+      orders.from_planes8.at[8 * q + 7 - j] = static_cast<uint8_t>(8 * j + q);
+    }
+  }
+  for (int e = 0; e < 32; e++) {
+    for (int b = 0; b < 2; b++) {
+      const int from = 8 * (4 * b + e / 8) + e % 8;
+      orders.to_elements16.at[2 * e + b] = static_cast<uint8_t>(from);
+      for (int v = 0; v < 2; v++) {  // bytes 2 and 3 come from the second vector
+        orders.to_elements32[e / 16].at[4 * (e % 16) + 2 * v + b] =
+            static_cast<uint8_t>(64 * v + from);
+      }
+    }
+  }
+  return orders;
+}
+
+constexpr PlaneOrders kOrders = make_plane_orders();
+
+// Bit i of byte j: bit j of byte 7 - i of the same quadword.
+ACTDMA_AVX512 inline __m512i transposed(__m512i quadwords) {
+  return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64(0x8040201008040201), quadwords, 0);
+}
+
+template <int kLog2>
+ACTDMA_AVX512 inline __m512i broadcast(uint32_t element) {
+  if constexpr (kLog2 == 0) return _mm512_set1_epi8(static_cast<char>(element));
+  if constexpr (kLog2 == 1) return _mm512_set1_epi16(static_cast<short>(element));
+  return _mm512_set1_epi32(static_cast<int>(element));
+}
+
+// A group's elements in as many vectors as it takes, and their bit planes.
+template <int kLog2>
+struct Vectors {
+  static constexpr int kCount = kLog2 == 2 ? 2 : 1;
+  static constexpr size_t kLanes = 64 >> kLog2;
+  static constexpr size_t kGroup = kCount * kLanes;
+  static constexpr int kPlaneWords = kGroup / 32;
+  __m512i v[kCount];
+
+  ACTDMA_AVX512 static Vectors load(const uint8_t* from, size_t count) {
+    Vectors group;
+    for (int i = 0; i < kCount; i++) group.v[i] = _mm512_loadu_si512(from + 64 * i);
+    if (count < kGroup) group.fill_from(count, broadcast<kLog2>(native::load<uint32_t>(from)));
+    return group;
+  }
+
+  ACTDMA_AVX512 void write(uint8_t* to) const {
+    for (int i = 0; i < kCount; i++) _mm512_storeu_si512(to + 64 * i, v[i]);
+  }
+
+  ACTDMA_AVX512 void clear_from(size_t count) { fill_from(count, _mm512_setzero_si512()); }
+
+  ACTDMA_AVX512 void fill_from(size_t count, __m512i other) {
+    for (int i = 0; i < kCount; i++) {
+      const size_t before = i * kLanes;
+      const uint64_t kept = count <= before            ? 0
+                            : count >= before + kLanes ? ~uint64_t{0}
+                                                       : (uint64_t{1} << (count - before)) - 1;
+      if constexpr (kLog2 == 0) v[i] = _mm512_mask_mov_epi8(other, kept, v[i]);
+      if constexpr (kLog2 == 1) {
+        v[i] = _mm512_mask_mov_epi16(other, static_cast<__mmask32>(kept), v[i]);
+      }
+      if constexpr (kLog2 == 2) {
+        v[i] = _mm512_mask_mov_epi32(other, static_cast<__mmask16>(kept), v[i]);
+      }
+    }
+  }
+
+  ACTDMA_AVX512 uint8_t* write_planes(uint32_t count, uint8_t* to) const {
+    const __m512i order = (kLog2 == 0 ? kOrders.planes8 : kOrders.planes).indices();
+    if constexpr (kLog2 == 2) {
+      for (uint32_t i = 0; 16 * i < count; i++) {
+        const __m512i bytes = _mm512_permutex2var_epi8(v[0], kOrders.elements32[i].indices(), v[1]);
+        _mm512_storeu_si512(to + 64 * i, _mm512_permutexvar_epi8(order, transposed(bytes)));
+      }
+    } else {
+      const Bytes& elements = kLog2 == 0 ? kOrders.elements8 : kOrders.elements16;
+      const __m512i bytes = _mm512_permutexvar_epi8(elements.indices(), v[0]);
+      _mm512_storeu_si512(to, _mm512_permutexvar_epi8(order, transposed(bytes)));
+    }
+    return to + 4 * kPlaneWords * count;
+  }
+
+  ACTDMA_AVX512 static Vectors read_planes(uint32_t count, const uint8_t* from) {
+    const __m512i order = (kLog2 == 0 ? kOrders.from_planes8 : kOrders.from_planes).indices();
+    const uint64_t words = (uint64_t{1} << kPlaneWords * count) - 1;
+    __m512i bytes[kCount];
+    for (int i = 0; i < kCount; i++) {
+      const auto there = static_cast<__mmask16>(words >> 16 * i);
+      const __m512i planes = _mm512_maskz_loadu_epi32(there, from + 64 * i);
+      bytes[i] = transposed(_mm512_permutexvar_epi8(order, planes));
+    }
+    Vectors group;
+    if constexpr (kLog2 == 2) {
+      for (int i = 0; i < 2; i++) {
+        group.v[i] =
+            _mm512_permutex2var_epi8(bytes[0], kOrders.to_elements32[i].indices(), bytes[1]);
+      }
+    } else if constexpr (kLog2 == 1) {
+      group.v[0] = _mm512_permutexvar_epi8(kOrders.to_elements16.indices(), bytes[0]);
+    } else {
+      group.v[0] = bytes[0];
+    }
+    return group;
+  }
+};
+
+struct Range {
+  uint32_t least, greatest;
+};
+
+ACTDMA_AVX512 inline uint32_t least16(__m128i v) {
+  return static_cast<uint32_t>(_mm_extract_epi16(_mm_minpos_epu16(v), 0));
+}
+
+// Of unsigned numbers of 16 bits.
+ACTDMA_AVX512 inline Range range16(__m512i v) {
+  const __m256i a = _mm512_castsi512_si256(v), b = _mm512_extracti64x4_epi64(v, 1);
+  const __m256i low = _mm256_min_epu16(a, b), high = _mm256_max_epu16(a, b);
+  const __m128i least =
+      _mm_min_epu16(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+  const __m128i greatest =
+      _mm_max_epu16(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+  return {least16(least), 0xFFFF ^ least16(_mm_xor_si128(greatest, _mm_set1_epi16(-1)))};
+}
+
+// Of the unsigned numbers in a group.
+ACTDMA_AVX512 inline Range range(const Vectors<0>& group) {
+  const __m512i low = _mm512_and_si512(group.v[0], _mm512_set1_epi16(0xFF));
+  const __m512i high = _mm512_srli_epi16(group.v[0], 8);
+  return {range16(_mm512_min_epu16(low, high)).least,
+          range16(_mm512_max_epu16(low, high)).greatest};
+}
+
+ACTDMA_AVX512 inline Range range(const Vectors<1>& group) { return range16(group.v[0]); }
+
+ACTDMA_AVX512 inline Range range(const Vectors<2>& group) {
+  return {_mm512_reduce_min_epu32(_mm512_min_epu32(group.v[0], group.v[1])),
+          _mm512_reduce_max_epu32(_mm512_max_epu32(group.v[0], group.v[1]))};
+}
+
+template <int kLog2, int kExponent>
+struct Zve : ZveRecord<kLog2, kExponent> {
+  using R = ZveRecord<kLog2, kExponent>;
+  using V = Vectors<kLog2>;
+
+  ACTDMA_AVX512 static Group plan(const V& group) {
+    __m512i tops = group.v[0];  // sign and exponent, in any order
+    if constexpr (kLog2 == 2) {
+      tops =
+          _mm512_packus_epi32(_mm512_srli_epi32(group.v[0], 16), _mm512_srli_epi32(group.v[1], 16));
+    }
+    const __m512i positive = _mm512_and_si512(tops, _mm512_set1_epi16(0x7FFF));
+    const auto [least, largest] = range16(_mm512_srli_epi16(positive, 15 - kExponent));
+    return {largest, exponent_width(largest - least), _mm512_movepi16_mask(tops) != 0};
+  }
+
+  ACTDMA_AVX512 static V fields(V group, const Group& common) {
+    const __m512i base = broadcast<kLog2>(common.base << R::kMantissa);
+    const __m128i shift = _mm_cvtsi32_si128(common.sign);
+    for (__m512i& v : group.v) {
+      const __m512i distance = difference(base, masked(v, R::kExponentField));
+      const __m512i moved =
+          kLog2 == 1 ? _mm512_sll_epi16(distance, shift) : _mm512_sll_epi32(distance, shift);
+      const __m512i lower =
+          kLog2 == 1 ? _mm512_srli_epi16(v, kExponent) : _mm512_srli_epi32(v, kExponent);
+      const __m512i sign = masked(lower, 1u << R::kMantissa);
+      v = _mm512_or_si512(_mm512_or_si512(moved, sign), masked(v, R::kMantissaField));
+    }
+    return group;
+  }
+
+  ACTDMA_AVX512 static V elements(V fields, const Group& common) {
+    const __m512i base = broadcast<kLog2>(common.base << R::kMantissa);
+    const __m128i shift = _mm_cvtsi32_si128(common.sign);
+    const __m512i signs = broadcast<kLog2>(common.sign ? R::kSignField : 0);
+    for (__m512i& v : fields.v) {
+      const __m512i moved = kLog2 == 1 ? _mm512_srl_epi16(v, shift) : _mm512_srl_epi32(v, shift);
+      const __m512i distance = masked(moved, R::kExponentField);
+      const __m512i exponent = masked(difference(base, distance), R::kExponentField);
+      const __m512i upper =
+          kLog2 == 1 ? _mm512_slli_epi16(v, kExponent) : _mm512_slli_epi32(v, kExponent);
+      const __m512i sign = _mm512_and_si512(upper, signs);
+      v = _mm512_or_si512(_mm512_or_si512(exponent, sign), masked(v, R::kMantissaField));
+    }
+    return fields;
+  }
+
+ private:
+  ACTDMA_AVX512 static __m512i difference(__m512i a, __m512i b) {
+    return kLog2 == 1 ? _mm512_sub_epi16(a, b) : _mm512_sub_epi32(a, b);
+  }
+
+  ACTDMA_AVX512 static __m512i masked(__m512i v, uint32_t field) {
+    return _mm512_and_si512(v, broadcast<kLog2>(field));
+  }
+};
+
+template <int kLog2, bool kSigned>
+struct Ints : IntsRecord<kLog2, kSigned> {
+  using R = IntsRecord<kLog2, kSigned>;
+  using V = Vectors<kLog2>;
+
+  ACTDMA_AVX512 static Group plan(V group) {
+    for (__m512i& v : group.v) v = _mm512_xor_si512(v, broadcast<kLog2>(R::kFlip));
+    const auto [least, greatest] = range(group);
+    return R::group(least, greatest);
+  }
+
+  ACTDMA_AVX512 static V fields(V group, const Group& common) {
+    return sum(group, 0u - common.base);
+  }
+
+  ACTDMA_AVX512 static V elements(V fields, const Group& common) {
+    return sum(fields, common.base);
+  }
+
+ private:
+  ACTDMA_AVX512 static V sum(V group, uint32_t number) {
+    const __m512i other = broadcast<kLog2>(number);
+    for (__m512i& v : group.v) {
+      v = kLog2 == 0   ? _mm512_add_epi8(v, other)
+          : kLog2 == 1 ? _mm512_add_epi16(v, other)
+                       : _mm512_add_epi32(v, other);
+    }
+    return group;
+  }
+};
+
+#define ACTDMA_TARGET ACTDMA_AVX512
+#include "record_loops.hpp"
 
 ACTDMA_AVX512 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;
@@ -135,12 +410,14 @@ const Kernels* avx512_kernels() {
   static constexpr Kernels kSet{"avx512",
                                 {compress<0>, compress<1>, compress<2>},
                                 {expand<0>, expand<1>, expand<2>},
+                                ACTDMA_RECORDS,
                                 count_bits,
                                 stream,
                                 stream_end,
                                 crc32c};
   const bool there = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                     __builtin_cpu_supports("avx512vbmi2") &&
+                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+                     __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("gfni") &&
                      __builtin_cpu_supports("vpclmulqdq") && avx2_kernels();
   return there ? &kSet : nullptr;
 }

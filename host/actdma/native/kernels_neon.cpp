@@ -97,14 +97,20 @@ __attribute__((target("+crc"))) uint32_t crc32c(uint32_t crc, const uint8_t* dat
 }  // namespace
 
 const Kernels* neon_kernels() {
-  static const Kernels kSet{
-      "neon",
-      {compress<0>, compress<1>, compress<2>},
-      {expand<0>, expand<1>, expand<2>},
-      count_bits,
-      nullptr,
-      nullptr,
-      getauxval(AT_HWCAP) & HWCAP_CRC32 ? crc32c : portable_kernels()->crc32c};
+  const Kernels& portable = *portable_kernels();
+  static const Kernels kSet{"neon",
+                            {compress<0>, compress<1>, compress<2>},
+                            {expand<0>, expand<1>, expand<2>},
+                            portable.float16,
+                            portable.bfloat16,
+                            portable.float32,
+                            {{portable.ints[0][0], portable.ints[0][1]},
+                             {portable.ints[1][0], portable.ints[1][1]},
+                             {portable.ints[2][0], portable.ints[2][1]}},
+                            count_bits,
+                            nullptr,
+                            nullptr,
+                            getauxval(AT_HWCAP) & HWCAP_CRC32 ? crc32c : portable.crc32c};
   return &kSet;
 }
 

@@ -1,8 +1,10 @@
 // Plain C++ without a branch per element, for every processor.
+#include <algorithm>
 #include <type_traits>
 
 #include "bits.hpp"
 #include "kernels.hpp"
+#include "records.hpp"
 
 namespace actdma::native {
 namespace {
@@ -50,6 +52,150 @@ void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* ra
     }
   }
 }
+
+// A group. Loops over it have a length that is known.
+template <int kLog2>
+struct Elements {
+  using Item = Element<kLog2>;
+  static constexpr size_t kGroup = 1 << group_log2(kLog2);
+  Item at[kGroup];
+
+  static Elements load(const uint8_t* from, size_t count) {
+    Elements group;
+    std::memcpy(group.at, from, count * sizeof(Item));
+    std::fill(group.at + count, group.at + kGroup, group.at[0]);
+    return group;
+  }
+
+  void write(uint8_t* to) const { std::memcpy(to, at, sizeof at); }
+
+  void clear_from(size_t count) { std::fill(at + count, at + kGroup, Item{0}); }
+
+  uint8_t* write_planes(uint32_t count, uint8_t* to) const {
+    Planes planes;
+    for (int k = 0; k < kSide; k++) {
+      planes.words[k] = at[k];
+      for (int square = 1; square < kSquares; square++) {
+        planes.words[k] |= static_cast<Word>(at[square * kSide + k]) << square * kSide;
+      }
+    }
+    planes.transpose();
+    std::memcpy(to, planes.words, count * sizeof(Word));
+    return to + count * sizeof(Word);
+  }
+
+  static Elements read_planes(uint32_t count, const uint8_t* from) {
+    Planes planes{};
+    std::memcpy(planes.words, from, count * sizeof(Word));
+    planes.transpose();
+    Elements group;
+    for (int square = 0; square < kSquares; square++) {
+      for (int k = 0; k < kSide; k++) {
+        group.at[square * kSide + k] = static_cast<Item>(planes.words[k] >> square * kSide);
+      }
+    }
+    return group;
+  }
+
+ private:
+  static constexpr int kSide = 8 << kLog2;
+  using Word = std::conditional_t<kLog2 == 0, uint64_t, uint32_t>;
+  static constexpr int kSquares = 8 * sizeof(Word) / kSide;
+
+  // A word per bit plane, or before transposing: word k has element k, beside it k + kSide, ...
+  struct Planes {
+    Word words[kSide];
+
+    // Transposes the squares of kSide bits that the words hold side by side, by swapping quarters
+    // (Warren, Hacker's Delight, 7-3). Its own inverse.
+    void transpose() {
+      // The lower half of every square.
+      Word low = ~Word{0} / ((Word{1} << (kSide - 1) << 1) - 1) * ((Word{1} << kSide / 2) - 1);
+#pragma GCC unroll 5
+      for (int step = kSide / 2; step; step /= 2, low ^= low << step) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kSide / 2; i++) {
+          const int k = 2 * i - i % step;
+          const Word swapped = (words[k] >> step ^ words[k + step]) & low;
+          words[k] ^= swapped << step;
+          words[k + step] ^= swapped;
+        }
+      }
+    }
+  };
+};
+
+template <int kLog2, int kExponent>
+struct Zve : ZveRecord<kLog2, kExponent> {
+  using R = ZveRecord<kLog2, kExponent>;
+  using V = Elements<kLog2>;
+  using Item = Element<kLog2>;
+
+  static Group plan(const V& group) {
+    Item least = R::kExponentField, largest = 0, all = 0;
+    for (const Item element : group.at) {
+      const Item exponent = element & R::kExponentField;
+      least = std::min(least, exponent);
+      largest = std::max(largest, exponent);
+      all |= element;
+    }
+    return {static_cast<uint32_t>(largest) >> R::kMantissa,
+            exponent_width((largest - least) >> R::kMantissa), (all & R::kSignField) != 0};
+  }
+
+  static V fields(V group, const Group& common) {
+    const uint32_t base = common.base << R::kMantissa;
+    for (Item& element : group.at) {
+      const uint32_t distance = base - (element & R::kExponentField);
+      const uint32_t sign = (element & R::kSignField) >> kExponent;
+      element = static_cast<Item>(distance << common.sign | sign | (element & R::kMantissaField));
+    }
+    return group;
+  }
+
+  static V elements(V fields, const Group& common) {
+    const uint32_t base = common.base << R::kMantissa;
+    const uint32_t sign_field = common.sign ? R::kSignField : 0;
+    for (Item& element : fields.at) {
+      const uint32_t packed = element;
+      const uint32_t distance = packed >> common.sign & R::kExponentField;
+      element =
+          static_cast<Item>(((base - distance) & R::kExponentField) |
+                            (packed << kExponent & sign_field) | (packed & R::kMantissaField));
+    }
+    return fields;
+  }
+};
+
+template <int kLog2, bool kSigned>
+struct Ints : IntsRecord<kLog2, kSigned> {
+  using R = IntsRecord<kLog2, kSigned>;
+  using V = Elements<kLog2>;
+  using Item = Element<kLog2>;
+
+  static Group plan(const V& group) {
+    Item least = static_cast<Item>(~Item{0}), greatest = 0;
+    for (const Item element : group.at) {
+      const Item number = element ^ R::kFlip;
+      least = std::min(least, number);
+      greatest = std::max(greatest, number);
+    }
+    return R::group(least, greatest);
+  }
+
+  static V fields(V group, const Group& common) {
+    for (Item& element : group.at) element -= static_cast<Item>(common.base);
+    return group;
+  }
+
+  static V elements(V fields, const Group& common) {
+    for (Item& element : fields.at) element += static_cast<Item>(common.base);
+    return fields;
+  }
+};
+
+#define ACTDMA_TARGET
+#include "record_loops.hpp"
 
 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;
@@ -110,6 +256,7 @@ const Kernels* portable_kernels() {
   static constexpr Kernels kSet{"portable",
                                 {compress<0>, compress<1>, compress<2>},
                                 {expand<0>, expand<1>, expand<2>},
+                                ACTDMA_RECORDS,
                                 count_bits,
                                 nullptr,
                                 nullptr,

@@ -27,12 +27,20 @@ class Buffer {
   Py_buffer view_;
 };
 
-Stream plain_stream(uint32_t codec, uint32_t element_bytes) {
-  if (codec != kCodecRaw && codec != kCodecZvc) throw py::value_error("unknown codec");
-  if (element_bytes != 1 && element_bytes != 2 && element_bytes != 4 && element_bytes != 8) {
-    throw py::value_error("element_bytes is not 1, 2, 4 or 8");
+Stream plain_stream(uint32_t codec, uint32_t element_bytes, uint32_t parameter) {
+  uint32_t words[kHeaderWords] = {kMagic,
+                                  kVersion | kTransfer << 8 | codec << 16 | element_bytes << 24};
+  words[kDescParameters] = parameter;
+  if (codec > 0xFF || check_descriptor(words, true, kBlockCodecs) == kBadCodec) {
+    throw py::value_error("unknown codec");
   }
-  return {codec, element_log2(element_bytes), false};
+  if (element_bytes > 0xFF || check_descriptor(words, true, kBlockCodecs) == kBadElement) {
+    throw py::value_error("element_bytes is not 1, 2, 4 or 8, or none that the codec takes");
+  }
+  if (check_descriptor(words, true, kBlockCodecs) != kGood) {
+    throw py::value_error("the parameter is none of the codec's");
+  }
+  return {{codec, element_log2(element_bytes), parameter}, false};
 }
 
 size_t py_encode_frame(const py::object& raw, const py::object& descriptor, const py::object& out) {
@@ -56,9 +64,9 @@ uint32_t py_decode_frame(const py::object& packet, const py::object& out, bool p
 }
 
 size_t py_encode_blocks(const py::object& raw, uint32_t codec, uint32_t element_bytes,
-                        const py::object& out) {
+                        const py::object& out, uint32_t parameter) {
   const Buffer from(raw, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
-  Stream stream = plain_stream(codec, element_bytes);
+  Stream stream = plain_stream(codec, element_bytes, parameter);
   if (to.size() < frame_bound(from.size()) + kEncodeSlack) throw py::value_error("out is short");
   const py::gil_scoped_release unlocked;
   return static_cast<size_t>(
@@ -66,9 +74,9 @@ size_t py_encode_blocks(const py::object& raw, uint32_t codec, uint32_t element_
 }
 
 uint32_t py_decode_blocks(const py::object& payload, uint32_t codec, uint32_t element_bytes,
-                          const py::object& out, bool past_caches) {
+                          const py::object& out, bool past_caches, uint32_t parameter) {
   const Buffer from(payload, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
-  Stream stream = plain_stream(codec, element_bytes);
+  Stream stream = plain_stream(codec, element_bytes, parameter);
   if (from.size() < kDecodeSlack || from.size() % 4) throw py::value_error("payload is short");
   const py::gil_scoped_release unlocked;
   const uint8_t* in = from.data();
@@ -103,15 +111,16 @@ PYBIND11_MODULE(_native, m) {
   m.attr("DECODE_SLACK") = kDecodeSlack;
   m.def("encode_frame", &py_encode_frame, py::arg("raw"), py::arg("descriptor"), py::arg("out"),
         "Writes the frame of `raw`, described by the 64 bytes of `descriptor`, to `out` "
-        "(frame_bound(len(raw)) + ENCODE_SLACK bytes) and returns its length in bytes.");
+        "(its frame_bound + ENCODE_SLACK bytes) and returns its length in bytes.");
   m.def("decode_frame", &py_decode_frame, py::arg("packet"), py::arg("out"),
         py::arg("past_caches") = false,
         "Reads the frame `packet` to `out`, exactly as long as its raw data. Returns the status.");
   m.def("encode_blocks", &py_encode_blocks, py::arg("raw"), py::arg("codec"),
-        py::arg("element_bytes"), py::arg("out"),
+        py::arg("element_bytes"), py::arg("out"), py::arg("parameter") = 0,
         "Writes the blocks of `raw` alone, without CRC, to `out` and returns their length.");
   m.def("decode_blocks", &py_decode_blocks, py::arg("payload"), py::arg("codec"),
         py::arg("element_bytes"), py::arg("out"), py::arg("past_caches") = false,
+        py::arg("parameter") = 0,
         "Reads blocks alone, without CRC, to `out`. The last DECODE_SLACK bytes of `payload` do "
         "not belong to them. Returns the status.");
   m.def("crc32c", &py_crc32c, py::arg("data"), py::arg("value") = 0,

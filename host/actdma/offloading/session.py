@@ -10,8 +10,10 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from ..api import backend_of, codec_of
+from ..arrays import torch_dtype_code
 from ..backend import Backend, descriptors
-from ..frame import BLOCK_BYTES, FRAME_BYTES, DType
+from ..codecs import takes
+from ..frame import BLOCK_BYTES, FRAME_BYTES, Codec, DType
 from .modules import ModuleNames
 from .packed import Kept, Packed, PackedSpan
 from .passing import Parameters, in_rrelu, unsuitable
@@ -45,8 +47,9 @@ def offload(
     of the block, more than once, and with ``create_graph``.
 
     ``model``: its parameters and buffers are never packed, and records name its modules. Without
-    it, leaves that require grad count as parameters. ``codec``: "zvc" or "raw". ``backend``:
-    "board" (the board of `actdma.open_board`), "native" (the CPU), "reference" (NumPy), or an
+    it, leaves that require grad count as parameters. ``codec``: that of `actdma.compress`; a tensor
+    of a dtype that it does not take goes through "zvc" (`Record.codec` tells). ``backend``: "board"
+    (the board of `actdma.open_board`), "native" (the CPU), "reference" (NumPy), or an
     `actdma.backend.Backend`. ``min_bytes``: smaller tensors stay as they are. ``frame_bytes``: raw
     bytes per frame, a multiple of 8192. ``verify``: compare a hash of every tensor when it comes
     back (`Record.bit_identical`); the backward pass ends in `actdma.FrameError` if it differs.
@@ -90,8 +93,9 @@ class Session:
         frame_bytes: int,
         verify: bool,
     ) -> None:
-        self._codec = codec_of(codec)
-        next(descriptors(0, DType.uint8, self._codec, frame_bytes))  # ValueError for a bad size
+        codec_of(codec, DType.uint8)  # ValueError for an unknown name
+        next(descriptors(0, DType.uint8, Codec.RAW, frame_bytes))  # ValueError for a bad size
+        self._codec = codec
         self._backend = backend_of(backend)
         self._min_bytes = min_bytes
         self._frame_bytes = frame_bytes
@@ -159,19 +163,23 @@ class Session:
         known.append(weakref.ref(span))
         return span
 
+    def _codec_of(self, t: torch.Tensor) -> Codec:
+        dtype = torch_dtype_code(t.dtype)
+        codec = codec_of(self._codec, dtype)
+        return codec if takes(codec, dtype) else Codec.ZVC
+
     def _new_span(self, t: torch.Tensor, span: tuple[int, int]) -> PackedSpan:
+        codec = self._codec_of(t)
         record = Record(
             index=len(self._records),
             module=self._names.current,
             operator=operator_name(t.grad_fn and t.grad_fn.name()),
             shape=tuple(t.shape),
             dtype=str(t.dtype).removeprefix("torch."),
-            codec=self._codec.name.lower(),
+            codec=codec.name.lower(),
             backend=self._backend.name,
             raw_bytes=span[1] - span[0],
         )
-        packed = PackedSpan(
-            t, span, self._backend, self._codec, self._frame_bytes, record, self._verify
-        )
+        packed = PackedSpan(t, span, self._backend, codec, self._frame_bytes, record, self._verify)
         self._records.append(record)
         return packed

@@ -1,0 +1,282 @@
+"""An Alveo card as a backend: tensors cut into frames, frames dealt out to the compute units."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import descriptors, packets_into
+from ..board import BoardError
+from ..board.answers import check_answer, check_frame, check_identity
+from ..board.packets import refuse_impossible, write_request
+from ..board.turns import Turns
+from ..codecs import Coding, reference
+from ..frame import (
+    FRAME_BYTES,
+    HEADER_BYTES,
+    Codec,
+    Descriptor,
+    DType,
+    Engine,
+    Frame,
+    FrameError,
+    Trailer,
+    answer_bytes,
+    frame_bound,
+    padded,
+)
+from .unit import Unit, open_units
+
+_KERNELS = {
+    Engine.COMPRESSOR: "actdma_compress_maxi",
+    Engine.DECOMPRESSOR: "actdma_decompress_maxi",
+}
+
+
+class Job(NamedTuple):
+    """A packet for an engine and what to do with its answer.
+
+    ``fill(packet)`` writes the packet, ``take(packet, answer)`` checks the answer and copies what
+    is wanted: both see live buffers, which the unit's next job overwrites.
+    """
+
+    send_bytes: int
+    capacity: int
+    fill: Callable[[np.ndarray], None]
+    take: Callable[[np.ndarray, np.ndarray], None]
+
+
+class Card:
+    """Compresses and decompresses through the compute units of a card (a `Backend`).
+
+    ``xrt``: the module pyxrt; ``device``: a `pyxrt.device` that has loaded the xclbin of ``uuid``;
+    ``kind``: "hardware" or "emulated"; ``platform``: what the xclbin was built for; ``timeout``:
+    seconds per frame, None for a default made from its size; ``frame_bytes``: raw bytes of the
+    largest frame that buffers are allocated for at once; ``cycles``: the clock cycles of a unit's
+    last run, by its name, where an emulated card models them; ``on_close``: called when the card is
+    closed.
+
+    Frames of a tensor are under way on several units at a time. Thread-safe, one tensor at a time;
+    not re-entrant, and of one process only, as `actdma.board.Board`. After an error from the card
+    itself it is not used any more, for a unit that never ended may still write to its buffers.
+    """
+
+    name = "alveo"
+
+    def __init__(
+        self,
+        xrt: Any,
+        device: Any,
+        uuid: Any,
+        *,
+        kind: str,
+        platform: str,
+        timeout: float | None = None,
+        frame_bytes: int = FRAME_BYTES,
+        cycles: Callable[[str], int | None] | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        self.kind = kind
+        self._cycles = cycles
+        self._on_close = on_close
+        self._turns = Turns("card")
+        self._closed = False
+        self._units = {
+            engine: open_units(xrt, device, uuid, kernel, timeout)
+            for engine, kernel in _KERNELS.items()
+        }
+        bound = frame_bound(frame_bytes)
+        for unit in self._units[Engine.COMPRESSOR]:
+            unit.reserve(HEADER_BYTES + padded(frame_bytes), bound)
+        for unit in self._units[Engine.DECOMPRESSOR]:
+            unit.reserve(bound, answer_bytes(frame_bytes))
+        identities = {engine: self._identify(engine) for engine in _KERNELS}
+        everyone = itertools.chain.from_iterable(identities.values())
+        self._codecs = functools.reduce(lambda a, b: a & b, (i.codecs for i in everyone))
+        self._info = {
+            "kind": kind,
+            "device": device.get_info(xrt.xrt_info_device.name),
+            "platform": platform,
+            "clock_mhz": float(device.get_info(xrt.xrt_info_device.max_clock_frequency_mhz)),
+            "lanes": identities[Engine.COMPRESSOR][0].lanes,
+            "codecs": [c.name.lower() for c in Codec if self._codecs >> c & 1],
+            "units": {e.name.lower(): len(units) for e, units in self._units.items()},
+            "versions": {e.name.lower(): found[0].version for e, found in identities.items()},
+            "modelled": cycles is not None,
+        }
+
+    def info(self) -> dict[str, Any]:
+        """What the card is: kind, device and platform names, clock in MHz, lanes per beat, codecs,
+        compute units and versions of the engines, and whether time is modelled."""
+        return {**self._info, "codecs": list(self._info["codecs"])}
+
+    def compress(
+        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
+    ) -> Frame:
+        """See `actdma.backend.Backend.compress`; cycles are the units' sum. `BoardError` if the
+        card fails."""
+        plan = list(descriptors(data.size, dtype, codec, frame_bytes))
+        number = Codec(plan[0].codec)
+        self._check_codec(number)
+        if not data.size:
+            empty = reference.encode_frame(data, plan[0])
+            return Frame(empty, (0, empty.size), 0, dtype, number)
+        out = np.empty(sum(d.frame_bound for d in plan), np.uint8)
+        offsets = [0]
+
+        def take(packet: np.ndarray, answer: np.ndarray) -> None:
+            check_frame(answer, packet)
+            out[offsets[-1] : offsets[-1] + answer.size] = answer
+            offsets.append(offsets[-1] + answer.size)
+
+        def jobs() -> Iterator[Job]:
+            start = 0
+            for descriptor in plan:
+                part = data[start : start + descriptor.raw_bytes]
+                start += part.size
+                yield Job(
+                    HEADER_BYTES + padded(part.size),
+                    descriptor.frame_bound,
+                    functools.partial(write_request, descriptor=descriptor, data=part),
+                    take,
+                )
+
+        cycles = self._work(Engine.COMPRESSOR, jobs())
+        out.resize(offsets[-1], refcheck=False)
+        return Frame(out, tuple(offsets), data.size, dtype, number, cycles)
+
+    def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
+        """See `actdma.backend.Backend.decompress`; cycles are the units' sum. `BoardError` if the
+        card fails."""
+        return self._work(Engine.DECOMPRESSOR, self._decompress_jobs(frame, out))
+
+    def close(self) -> None:
+        """Free the buffers; more calls do nothing. `BoardError` in the middle of a frame of the
+        same thread."""
+        if self._turns.foreign or self._closed:
+            self._closed = True
+            return
+        with self._turns.take():
+            if self._closed:
+                return
+            self._closed = True
+            for unit in self._all_units():
+                unit.close()
+            if self._on_close is not None:
+                self._on_close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def _decompress_jobs(self, frame: Frame, out: np.ndarray) -> Iterator[Job]:
+        for descriptor, packet, part in packets_into(frame, out):
+            refuse_impossible(descriptor, packet)
+            if not part.size:
+                reference.decode_frame(packet)
+                continue
+            self._check_codec(descriptor.codec)
+
+            def take(sent: np.ndarray, answer: np.ndarray, part: np.ndarray = part) -> None:
+                check_answer(answer, sent)
+                part[:] = answer[: part.size]
+
+            yield Job(
+                packet.size,
+                answer_bytes(part.size),
+                functools.partial(np.copyto, src=packet),
+                take,
+            )
+
+    def _work(self, engine: Engine, jobs: Iterator[Job]) -> int | None:
+        """Do the jobs on the units in turn and take their answers in order; the sum of the cycles.
+
+        Each unit has one job under way: the host fills and empties buffers while the others run.
+        """
+        units = self._units[engine]
+        pending: deque[tuple[Unit, Job, np.ndarray]] = deque()
+        cycles: list[int] = []
+
+        def take_next() -> None:
+            unit, job, packet = pending.popleft()
+            job.take(packet, unit.finish())
+            if self._cycles is not None and (taken := self._cycles(unit.name)) is not None:
+                cycles.append(taken)
+
+        def next_job() -> Job | None:
+            try:
+                return next(jobs, None)
+            except FrameError:
+                # What is wrong with an earlier frame comes first.
+                while pending:
+                    take_next()
+                raise
+
+        with self._turns.take():
+            self._check_usable()
+            try:
+                for unit in itertools.cycle(units):
+                    if (job := next_job()) is None:
+                        break
+                    if len(pending) == len(units):
+                        take_next()
+                    packet = unit.start(job.send_bytes, job.capacity, job.fill)
+                    pending.append((unit, job, packet))
+                while pending:
+                    take_next()
+            finally:
+                for unit in units:
+                    if unit.running and not unit.broken:
+                        unit.wait()
+        return sum(cycles) if cycles else None
+
+    def _identify(self, engine: Engine) -> list[Trailer]:
+        """What every unit of an engine says it is; `BoardError` unless that is expected."""
+        names = [unit.name for unit in self._units[engine]]
+        identities: list[Trailer] = []
+
+        def take(_: np.ndarray, answer: np.ndarray) -> None:
+            identities.append(check_identity(answer, engine, names[len(identities)]))
+
+        request = np.frombuffer(Descriptor.identify().pack(), np.uint8)
+        fill = functools.partial(np.copyto, src=request)
+        self._work(engine, iter([Job(HEADER_BYTES, HEADER_BYTES, fill, take)] * len(names)))
+        return identities
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise BoardError("the card is closed; open another with actdma.open_alveo()")
+        for unit in self._all_units():
+            if unit.broken:
+                raise BoardError(
+                    f"the card is not used any more since {unit.broken}: reset it "
+                    "(xrt-smi reset) and open it again"
+                )
+
+    def _check_codec(self, codec: int) -> None:
+        if not self._codecs >> codec & 1:
+            built = ", ".join(self._info["codecs"])
+            raise ValueError(
+                f"codec {Codec(codec).name.lower()} is not on this card; it has {built}"
+            )
+
+    def _all_units(self) -> Iterator[Unit]:
+        return itertools.chain.from_iterable(self._units.values())
+
+    def __enter__(self) -> Card:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
