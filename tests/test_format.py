@@ -16,6 +16,7 @@ from actdma import frame as format_
 from actdma.codecs import parameters, reference, takes
 from actdma.frame import (
     LOSSLESS,
+    BsrShape,
     Codec,
     Descriptor,
     DType,
@@ -23,6 +24,7 @@ from actdma.frame import (
     Frame,
     FrameError,
     Mode,
+    Norm,
     Operation,
     PoolKind,
     PoolShape,
@@ -39,6 +41,7 @@ extern "C" {
 unsigned long long c_padded(unsigned long long n) { return actdma::padded(n); }
 unsigned long long c_blocks(unsigned long long n) { return actdma::blocks(n); }
 unsigned long long c_frame_bound(unsigned long long n) { return actdma::frame_bound(n); }
+unsigned long long c_bound_of(const uint32_t* d) { return actdma::frame_bound(d); }
 unsigned long long c_answer_bytes(unsigned long long n) { return actdma::answer_bytes(n); }
 int c_check(const uint32_t* d, int crc_good, uint32_t codecs) {
   return actdma::check_descriptor(d, crc_good, codecs);
@@ -60,6 +63,7 @@ def cpp(tmp_path_factory):
     for name in ("c_padded", "c_blocks", "c_frame_bound", "c_answer_bytes"):
         getattr(functions, name).argtypes = [ctypes.c_uint64]
         getattr(functions, name).restype = ctypes.c_uint64
+    functions.c_bound_of.restype = ctypes.c_uint64
     return functions
 
 
@@ -81,11 +85,12 @@ def camel(member: enum.IntEnum, prefix: str) -> str:
         (Status, "Bad"),
         (Engine, ""),
         (PoolKind, "Pool"),
+        (Norm, "Norm"),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_enumerations_agree(python, prefix):
-    name = {"Engine": "EngineKind"}.get(python.__name__, python.__name__)
+    name = {"Engine": "EngineKind", "Norm": "BsrNorm"}.get(python.__name__, python.__name__)
     expected = {camel(member, prefix): int(member) for member in python}
     if python is Status:
         expected["Good"] = expected.pop("BadGood")
@@ -102,6 +107,9 @@ def test_constants_agree():
         "kBlockWords": format_.BLOCK_BYTES // 4,
         "kAlignWords": format_.ALIGN // 4,
         "kPoolRowBytes": format_.POOL_ROW_BYTES,
+        "kBsrGroupWords": BsrShape.GROUP_WORDS,
+        "kHistogramBins": BsrShape.HISTOGRAM_BINS,
+        "kHistogramBase": BsrShape.HISTOGRAM_BASE,
     }.items():
         found = re.search(rf"{name} = (0x[0-9A-F]+|\d+)", text).group(1)
         assert int(found, 0) == value, name
@@ -144,7 +152,30 @@ def pool_descriptors(draw):
     return Descriptor(Codec.POOL, shape.element_bytes, raw_bytes, parameters=shape.parameters)
 
 
-descriptors = st.one_of(lossless_descriptors(), pool_descriptors())
+@st.composite
+def bsr_descriptors(draw):
+    """Good ones, and some whose data is no whole number of blocks."""
+    kind = draw(st.integers(0, 2))
+    shape = BsrShape(
+        draw(st.sampled_from(BsrShape.BLOCKS)),
+        draw(st.sampled_from(Norm)),
+        kind,
+        draw(st.integers(1, 1000)),
+        draw(st.integers(0, 0x7F800000)),
+    )
+    blocks = draw(st.integers(0, 5000))
+    raw_bytes = blocks * shape.block_bytes + draw(st.sampled_from([0, 0, 0, 1, 32]))
+    element_bytes = BsrShape.KINDS[kind].itemsize
+    return Descriptor(Codec.BSR, element_bytes, raw_bytes, parameters=shape.parameters)
+
+
+descriptors = st.one_of(lossless_descriptors(), pool_descriptors(), bsr_descriptors())
+
+
+@given(descriptors)
+def test_bounds_of_descriptors_agree(cpp, descriptor):
+    words = (ctypes.c_uint32 * 16).from_buffer_copy(descriptor.pack())
+    assert cpp.c_bound_of(words) == descriptor.frame_bound
 
 
 @given(descriptors, st.integers(0, 63), st.integers(0, 255), st.booleans())
