@@ -360,8 +360,11 @@ def test_parameters_that_are_not_allowed(field, bits, status):
 
 @pytest.fixture(scope="module")
 def backends():
-    with actdma.open_board("emulated", timed=False) as board:
-        yield "reference", "native", board
+    with (
+        actdma.open_board("emulated", timed=False) as board,
+        actdma.open_alveo("emulated", timed=False) as card,
+    ):
+        yield "reference", "native", board, card
 
 
 TENSORS = [
