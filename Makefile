@@ -37,7 +37,7 @@ csim: $(VENV)/built
 	$(MAKE) -C hls csim PYTHON=$(abspath $(BIN))/python
 
 bench: $(VENV)/built
-	$(BIN)/python benchmarks/native_zvc.py
+	$(BIN)/python benchmarks/native.py
 	$(BIN)/python benchmarks/emulated_board.py
 	$(BIN)/python benchmarks/fabric.py
 

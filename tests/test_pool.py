@@ -384,12 +384,15 @@ def test_cycles_per_row(lanes, dtype, k, row_bytes):
 # The public functions.
 
 
-@pytest.fixture(scope="module", params=["reference", "native", "board"])
+@pytest.fixture(scope="module", params=["reference", "native", "board", "alveo"])
 def backend(request):
     """Each backend, opened once."""
     if request.param == "board":
         with actdma.open_board("emulated", timed=False) as board:
             yield board
+    elif request.param == "alveo":
+        with actdma.open_alveo("emulated", timed=False) as card:
+            yield card
     else:
         yield {"reference": ReferenceBackend, "native": NativeBackend}[request.param]()
 
@@ -431,6 +434,33 @@ def test_a_frame_holds_whole_maps(backend):
     large = actdma.compress(x[:2].repeat(9, 1), Pool(2), backend, frame_bytes=8192)
     assert [Descriptor.unpack(p).raw_bytes for p in large.packets()] == [9 * 2040, 9 * 2040]
     assert Frame.parse(bytes(large)).offsets == large.offsets
+
+
+def test_frames_of_other_maps_do_not_pass_as_the_tensors():
+    x = np.zeros((2, 64, 32), np.float32)
+    packets = [
+        bytes(next(actdma.compress(y, Pool(k), "reference", frame_bytes=8192).packets()))
+        for y, k in ((x, 2), (x.reshape(2, 32, 64), 2), (x, 4))
+    ]
+    whole = actdma.compress(x, Pool(2), "reference", frame_bytes=8192)
+    second = bytes(list(whole.packets())[1])
+    assert actdma.decompress(packets[0] + second).size == x.size
+    for other in packets[1:]:
+        with pytest.raises(FrameError, match="different tensors"):
+            actdma.decompress(other + second)
+
+
+def test_a_board_says_what_its_transfers_hold():
+    with actdma.open_board("emulated", timed=False) as board:
+        x = np.zeros((1, 1 << 13, 1 << 12), np.int8)
+        link = board._links[1]
+        link.max_bytes = 1 << 20
+        with pytest.raises(
+            ValueError, match=f"a map has {1 << 25} bytes; through this board's DMA"
+        ):
+            board.compress(
+                x.view(np.uint8).ravel(), DType.int8, Pool(2).coding(DType.int8, x.shape)
+            )
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "golden.hpp"
+#include "golden_float.hpp"
 
 namespace golden {
 
@@ -16,16 +16,8 @@ struct BsrCase {
 
 inline float element(const uint8_t* at, uint32_t kind) {
   const uint32_t half = at[0] | at[1] << 8;
-  const uint32_t bits =
-      kind == actdma::kBsrFp32 ? half | at[2] << 16 | uint32_t(at[3]) << 24 : half << 16;
-  float value;
-  std::memcpy(&value, &bits, 4);
-  if (kind != actdma::kBsrFp16) return value;
-  const int exponent = half >> 10 & 31, fraction = half & 1023;
-  const float sign = half >> 15 ? -1.0f : 1.0f;
-  if (exponent == 31) return fraction ? NAN : sign * INFINITY;
-  return sign * (exponent ? std::ldexp(1024.0f + fraction, exponent - 25)
-                          : std::ldexp(float(fraction), -24));
+  if (kind == actdma::kBsrFp16) return fp16_value(half);
+  return value(kind == actdma::kBsrBf16 ? half << 16 : half | at[2] << 16 | uint32_t(at[3]) << 24);
 }
 
 inline float norm(const uint8_t* block, const BsrCase& c) {
@@ -45,11 +37,11 @@ inline float norm(const uint8_t* block, const BsrCase& c) {
   return values[0];
 }
 
-struct Exchange {
+struct Pruned {
   Bytes request, frame, answer;
 };
 
-inline Exchange exchange(const BsrCase& c, uint32_t seed) {
+inline Pruned prune(const BsrCase& c, uint32_t seed) {
   const uint32_t element_bytes = c.kind == actdma::kBsrFp32 ? 4 : 2;
   const uint32_t block_bytes = c.block * c.block * element_bytes;
   const Bytes raw = random_raw(c.blocks * block_bytes, element_bytes, 0.5, seed, 63);
@@ -61,11 +53,9 @@ inline Exchange exchange(const BsrCase& c, uint32_t seed) {
 
   Bytes head = descriptor(actdma::kCodecBsr, element_bytes, seed, uint32_t(raw.size()),
                           c.block | c.norm << 8 | c.kind << 16);
-  uint32_t bits;
-  std::memcpy(&bits, &threshold, 4);
   for (int k = 0; k < 4; k++) {
     head[28 + k] = uint8_t(c.columns >> 8 * k);
-    head[32 + k] = uint8_t(bits >> 8 * k);
+    head[32 + k] = uint8_t(bits(threshold) >> 8 * k);
   }
   head.resize(60);
   put32(head, crc(head));
@@ -78,9 +68,7 @@ inline Exchange exchange(const BsrCase& c, uint32_t seed) {
     uint32_t mask = 0;
     Bytes kept;
     for (uint32_t k = 0; k < group; k++) {
-      uint32_t norm_bits;
-      std::memcpy(&norm_bits, &norms[i + k], 4);
-      counts[std::min(63, std::max(0, int(norm_bits >> 23) - 95))]++;
+      counts[std::min(63, std::max(0, int(bits(norms[i + k]) >> 23) - 95))]++;
       if (norms[i + k] < threshold) continue;
       mask |= 1u << k;
       const size_t at = size_t(i + k) * block_bytes;

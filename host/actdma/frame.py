@@ -605,8 +605,7 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
         raise FrameError(Status.OPERATION, "an identify request holds no data")
     if descriptor.sequence != number:
         raise FrameError(Status.TRAILER, f"frame {descriptor.sequence} where {number} was expected")
-    same = ("dtype", "codec", "element_bytes") + ("parameters",) * (first.codec == Codec.BSR)
-    if any(getattr(descriptor, name) != getattr(first, name) for name in same):
+    if _tensor(descriptor) != _tensor(first):
         raise FrameError(Status.RESERVED, "frames of different tensors follow each other")
     if descriptor.dtype not in DType.__members__.values():
         raise FrameError(Status.RESERVED, f"unknown dtype code {descriptor.dtype}")
@@ -615,6 +614,12 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
             Status.ELEMENT,
             f"{descriptor.element_bytes} bytes per element of {DType(descriptor.dtype).name}",
         )
+
+
+def _tensor(descriptor: Descriptor) -> tuple:
+    """What all frames of a tensor say of it; a parameter after the third may be a frame's own."""
+    d = descriptor
+    return d.dtype, d.codec, d.element_bytes, d.parameters[:3]
 
 
 def check_end(packet: np.ndarray, descriptor: Descriptor, payload_bytes: int, raw_crc: int) -> None:

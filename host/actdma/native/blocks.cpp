@@ -32,15 +32,20 @@ void write_headers(const Coding& coding, const Group* groups, uint32_t count, ui
   }
 }
 
-Group read_header(const Coding& coding, const uint8_t* plane, uint32_t number) {
-  const auto pair = load<uint32_t>(plane + 3 * (number / 2));
-  return coding.group(pair >> number % 2 * kHeaderBits & 0xFFF);
-}
-
-uint32_t record_words(const Coding& coding, const Group* groups, uint32_t count) {
-  uint32_t words = 0;
-  for (uint32_t g = 0; g < count; g++) words += coding.record_words(groups[g]);
-  return words;
+// The groups that `count` headers describe, and in `words` the length of their records; false if
+// one of them is impossible.
+bool read_headers(const Coding& coding, const uint8_t* plane, uint32_t count, Group* groups,
+                  uint32_t& words) {
+  bool possible = true;
+  words = 0;
+  for (uint32_t g = 0; g < count; g++) {
+    const auto pair = load<uint32_t>(plane + 3 * (g / 2));
+    const Group group = coding.group(pair >> g % 2 * kHeaderBits & 0xFFF);
+    possible &= group.width <= coding.widest();
+    words += coding.record_words(group);
+    group.write(groups + g);
+  }
+  return possible;
 }
 
 // Writes header and record plane of `count` elements to `out`, unless they have `limit` words or
@@ -51,8 +56,7 @@ uint8_t* encode_records(const Kernels& kernels, const Coding& coding, const uint
   const uint32_t number = groups_of(count, coding.element_log2);
   const uint32_t headers = header_words(number);
   Group groups[kMostGroups];
-  records.plan(elements, count, groups);
-  if (headers + record_words(coding, groups, number) >= limit) return nullptr;
+  if (headers + records.plan(elements, count, groups) >= limit) return nullptr;
   write_headers(coding, groups, number, out);
   return records.pack(elements, count, groups, out + 4 * headers);
 }
@@ -130,11 +134,9 @@ bool decode_records(const Kernels& kernels, const uint8_t* planes, const Layout&
   if (layout.groups != groups_of(count, coding.element_log2)) return false;
   const uint8_t* const headers = planes + 4 * layout.mask_words;
   Group groups[kMostGroups];
-  for (uint32_t g = 0; g < layout.groups; g++) {
-    groups[g] = read_header(coding, headers, g);
-    if (groups[g].width > coding.widest()) return false;
-  }
-  if (record_words(coding, groups, layout.groups) != layout.data_words) return false;
+  uint32_t words;
+  if (!read_headers(coding, headers, layout.groups, groups, words)) return false;
+  if (words != layout.data_words) return false;
   alignas(64) uint8_t room[kElementsRoom];
   uint8_t* const elements = dense && bytes % kGroupBytes == 0 ? out : room;
   record_kernels(kernels, coding)

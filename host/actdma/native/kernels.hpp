@@ -18,9 +18,16 @@ constexpr size_t kStreamAlign = 16;
 
 // What is common to the elements of a group (docs/format.md, header plane).
 struct Group {
-  uint32_t base;  // zve: the largest exponent; ints: the least element
-  uint8_t width;  // bit planes of the distances from it
-  uint8_t sign;   // zve: whether there is a sign plane
+  uint32_t base;   // zve: the largest exponent; ints: the least element
+  uint32_t width;  // bit planes of the distances from it
+  uint32_t sign;   // zve: whether there is a sign plane
+
+  // To memory. (An assignment would go through the stack in pieces, and wait for them.)
+  void write(Group* to) const {
+    to->base = base;
+    to->width = width;
+    to->sign = sign;
+  }
 };
 
 // A group's elements have at most so many bytes.
@@ -29,13 +36,13 @@ constexpr size_t kGroupBytes = 128;
 // Groups of elements to records and back. The last group may have fewer elements than the others,
 // but there is memory for all of it.
 struct RecordKernels {
-  // Sizes up the groups that `count` elements make.
-  void (*plan)(const uint8_t* elements, size_t count, Group* groups);
+  // Sizes up the groups that `count` elements make; returns the words of their records.
+  uint32_t (*plan)(const uint8_t* elements, size_t count, Group* groups);
   // Writes the records of planned groups and returns their end, after which kVectorSlack bytes may
   // have been written as well.
   uint8_t* (*pack)(const uint8_t* elements, size_t count, const Group* groups, uint8_t* records);
-  // The inverse, for `count` groups whose widths are possible: reads exactly the records, writes
-  // whole groups.
+  // The inverse, for `count` groups whose widths are possible. Reads up to kVectorSlack bytes past
+  // the records, writes whole groups.
   void (*unpack)(const uint8_t* records, const Group* groups, size_t count, uint8_t* elements);
 };
 

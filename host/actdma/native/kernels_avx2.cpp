@@ -8,7 +8,7 @@
 #include "bits.hpp"
 #include "records.hpp"
 
-#define ACTDMA_AVX2 __attribute__((target("avx2,pclmul,sse4.2,popcnt,prfchw")))
+#define ACTDMA_AVX2 __attribute__((target("avx2,pclmul,sse4.2,popcnt,lzcnt,prfchw")))
 
 namespace actdma::native {
 namespace {

@@ -17,7 +17,7 @@
 #define ACTDMA_AVX512                                                 \
   __attribute__((                                                     \
       target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,gfni," \
-             "vpclmulqdq,pclmul,sse4.2,popcnt,prfchw")))
+             "vpclmulqdq,pclmul,sse4.2,popcnt,lzcnt,prfchw")))
 
 namespace actdma::native {
 namespace {

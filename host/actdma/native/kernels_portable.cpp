@@ -62,8 +62,8 @@ struct Elements {
 
   static Elements load(const uint8_t* from, size_t count) {
     Elements group;
-    std::memcpy(group.at, from, count * sizeof(Item));
-    std::fill(group.at + count, group.at + kGroup, group.at[0]);
+    std::memcpy(group.at, from, sizeof group.at);  // of known length, which is faster
+    if (count < kGroup) std::fill(group.at + count, group.at + kGroup, group.at[0]);
     return group;
   }
 
@@ -80,13 +80,20 @@ struct Elements {
       }
     }
     planes.transpose();
-    std::memcpy(to, planes.words, count * sizeof(Word));
+    std::memcpy(to, planes.words, kVectorSlack);
+    if (count > kInVector)
+      std::memcpy(to + kVectorSlack, planes.words + kInVector, sizeof planes.words - kVectorSlack);
     return to + count * sizeof(Word);
   }
 
   static Elements read_planes(uint32_t count, const uint8_t* from) {
     Planes planes{};
-    std::memcpy(planes.words, from, count * sizeof(Word));
+    std::memcpy(planes.words, from, kVectorSlack);
+    if (count > kInVector) {
+      std::memcpy(planes.words + kInVector, from + kVectorSlack,
+                  sizeof planes.words - kVectorSlack);
+    }
+    for (uint32_t k = 0; k < kSide; k++) planes.words[k] &= k < count ? ~Word{0} : 0;
     planes.transpose();
     Elements group;
     for (int square = 0; square < kSquares; square++) {
@@ -101,6 +108,7 @@ struct Elements {
   static constexpr int kSide = 8 << kLog2;
   using Word = std::conditional_t<kLog2 == 0, uint64_t, uint32_t>;
   static constexpr int kSquares = 8 * sizeof(Word) / kSide;
+  static constexpr size_t kInVector = kVectorSlack / sizeof(Word);
 
   // A word per bit plane, or before transposing: word k has element k, beside it k + kSide, ...
   struct Planes {

@@ -9,15 +9,19 @@
 //
 // and V has load(from, count): the first `count` elements, the others like the first; write(to);
 // clear_from(count): zeros from there on; write_planes(count, to), which returns their end and may
-// write a vector more; read_planes(count, from), which reads nothing else.
+// write a vector more; read_planes(count, from), which may read a vector more.
 
 template <class Record>
-ACTDMA_TARGET void plan(const uint8_t* elements, size_t count, Group* groups) {
+ACTDMA_TARGET uint32_t plan(const uint8_t* elements, size_t count, Group* groups) {
   using V = typename Record::V;
+  uint32_t words = 0;
   for (size_t done = 0; done < count; done += V::kGroup) {
     const size_t there = count - done < V::kGroup ? count - done : V::kGroup;
-    *groups++ = Record::plan(V::load(elements + (done << Record::kLog2), there));
+    const Group group = Record::plan(V::load(elements + (done << Record::kLog2), there));
+    words += Record::has_base(group) + Record::planes(group) * (V::kGroup / 32);
+    group.write(groups++);
   }
+  return words;
 }
 
 template <class Record>

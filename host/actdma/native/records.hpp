@@ -13,13 +13,13 @@ namespace actdma::native {
 constexpr uint32_t kHeaderBits = 12;
 
 constexpr uint32_t bit_length(uint32_t value) {
-  return value ? 32 - static_cast<uint32_t>(__builtin_clz(value)) : 0;
+  return 63 - static_cast<uint32_t>(__builtin_clzll(2 * static_cast<uint64_t>(value) + 1));
 }
 
 // Distance planes of a zve record for the greatest distance: a width of 7 cannot be said.
-constexpr uint8_t exponent_width(uint32_t greatest) {
+constexpr uint32_t exponent_width(uint32_t greatest) {
   const uint32_t width = bit_length(greatest);
-  return static_cast<uint8_t>(width == 7 ? 8 : width);
+  return width == 7 ? 8 : width;
 }
 
 // What a record is made of: possibly a word with the base, then bit planes. The classes of an
@@ -52,7 +52,7 @@ struct IntsRecord {
   // The group from its least to its greatest number, both flipped.
   static constexpr Group group(uint32_t least, uint32_t greatest) {
     const uint32_t width = bit_length(greatest - least);
-    return {width == kWidest ? 0 : least ^ kFlip, static_cast<uint8_t>(width), 0};
+    return {width == kWidest ? 0 : least ^ kFlip, width, 0};
   }
 };
 
@@ -65,20 +65,19 @@ struct Coding {
   constexpr uint32_t header(const Group& group) const {
     if (codec == kCodecZve) {
       const uint32_t code = group.width == 8 ? 7 : group.width;
-      return group.base | uint32_t(group.sign) << 8 | code << 9;
+      return group.base | group.sign << 8 | code << 9;
     }
-    return element_log2 ? group.width : group.base | uint32_t(group.width) << 8;
+    return element_log2 ? group.width : group.base | group.width << 8;
   }
 
   // The inverse; a base that lies in the record is 0.
   constexpr Group group(uint32_t header) const {
     if (codec == kCodecZve) {
       const uint32_t code = header >> 9;
-      return {header & 0xFF, static_cast<uint8_t>(code == 7 ? 8 : code),
-              static_cast<uint8_t>(header >> 8 & 1)};
+      return {header & 0xFF, code == 7 ? 8 : code, header >> 8 & 1};
     }
-    if (element_log2) return {0, static_cast<uint8_t>(header & 0x3F), 0};
-    return {header & 0xFF, static_cast<uint8_t>(header >> 8), 0};
+    if (element_log2) return {0, header & 0x3F, 0};
+    return {header & 0xFF, header >> 8, 0};
   }
 
   // The greatest width that is possible.
