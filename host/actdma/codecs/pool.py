@@ -49,7 +49,10 @@ class Pool:
 
     def prepare(self, data: np.ndarray, layout: Layout) -> tuple[np.ndarray, Coding]:
         """See `Lossy.prepare`."""
-        dtype, shape = layout.dtype, layout.shape
+        return data, self.coding(layout.dtype, layout.shape)
+
+    def coding(self, dtype: DType, shape: tuple[int, ...]) -> Coding:
+        """How maps of ``shape`` are coded; TypeError or ValueError if they cannot be."""
         if dtype not in _KINDS:
             allowed = ", ".join(d.name for d in _KINDS)
             raise TypeError(f"codec pool does not take {dtype.name}; it takes {allowed}")
@@ -69,7 +72,7 @@ class Pool:
                 f"a map of {height} x {width} {dtype.name} has {maps.map_bytes} bytes; a frame "
                 f"holds {MAX_RAW_BYTES}"
             )
-        return data, Coding(Codec.POOL, maps.parameters, maps.map_bytes, counter=3)
+        return Coding(Codec.POOL, maps.parameters, maps.map_bytes, counter=3)
 
 
 def encode(raw: np.ndarray, shape: PoolShape) -> bytes:
