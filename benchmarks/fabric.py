@@ -21,9 +21,10 @@ import numpy as np
 from actdma.emulation._fabric import Engine
 from common import publish
 
-from actdma.codecs import parameters, takes
+from actdma.codecs import Pool, parameters, takes
 from actdma.emulation.design import load_boards
 from actdma.frame import (
+    LOSSLESS,
     Codec,
     Descriptor,
     DType,
@@ -97,8 +98,21 @@ def block_cases(codec: Codec, nbytes: int) -> Iterator[Case]:
             yield Case(dtype.name, descriptor, activations(dtype, nbytes))
 
 
+def pool_cases(codec: Codec, nbytes: int) -> Iterator[Case]:
+    """2 x 2 means of maps as wide as those of a network's first and later layers."""
+    for dtype, size in itertools.product((DType.float32, DType.bfloat16, DType.int8), (56, 14)):
+        shape = (nbytes // (size * size * dtype.itemsize), size, size)
+        whole = shape[0] * size * size * dtype.itemsize
+        parameters = Pool(2).coding(dtype, shape).parameters
+        descriptor = Descriptor(codec, dtype.itemsize, whole, dtype=dtype, parameters=parameters)
+        yield Case(f"{dtype.name}, {size} x {size}", descriptor, activations(dtype, whole))
+
+
 # How a codec is tried: one with parameters of its own has an entry of its own.
-CASES: dict[Codec, Callable[[Codec, int], Iterator[Case]]] = dict.fromkeys(Codec, block_cases)
+CASES: dict[Codec, Callable[[Codec, int], Iterator[Case]]] = {
+    **dict.fromkeys(LOSSLESS, block_cases),
+    Codec.POOL: pool_cases,
+}
 
 
 def exchange(engine: Engine, packet: np.ndarray, room: int) -> np.ndarray:
