@@ -21,7 +21,8 @@ import numpy as np
 from actdma.emulation._fabric import Engine
 from common import publish
 
-from actdma.codecs import Pool, parameters, takes
+from actdma.arrays import Layout
+from actdma.codecs import Bsr, Pool, parameters, takes
 from actdma.emulation.design import load_boards
 from actdma.frame import (
     LOSSLESS,
@@ -31,7 +32,6 @@ from actdma.frame import (
     Status,
     Trailer,
     answer_bytes,
-    frame_bound,
     padded,
 )
 
@@ -108,10 +108,23 @@ def pool_cases(codec: Codec, nbytes: int) -> Iterator[Case]:
         yield Case(f"{dtype.name}, {size} x {size}", descriptor, activations(dtype, whole))
 
 
+def bsr_cases(codec: Codec, nbytes: int) -> Iterator[Case]:
+    """Half of a matrix' blocks kept by their L2 norms: the smallest blocks and the largest."""
+    for dtype, block in itertools.product((DType.float32, DType.bfloat16), (4, 32)):
+        shape = (nbytes // (2048 * dtype.itemsize), 2048)
+        data = activations(dtype, nbytes)
+        raw, coding = Bsr(block, density=0.5).prepare(data, Layout(dtype, shape))
+        descriptor = Descriptor(
+            codec, dtype.itemsize, raw.size, dtype=dtype, parameters=coding.parameters
+        )
+        yield Case(f"{dtype.name}, {block} x {block}", descriptor, raw)
+
+
 # How a codec is tried: one with parameters of its own has an entry of its own.
 CASES: dict[Codec, Callable[[Codec, int], Iterator[Case]]] = {
     **dict.fromkeys(LOSSLESS, block_cases),
     Codec.POOL: pool_cases,
+    Codec.BSR: bsr_cases,
 }
 
 
@@ -135,7 +148,7 @@ def model(case: Case, lanes: int) -> Rate:
     request[:64] = np.frombuffer(case.descriptor.pack(), np.uint8)
     request[64 : 64 + case.raw.size] = case.raw
     compressor, decompressor = Engine("compress", lanes), Engine("decompress", lanes)
-    frame = exchange(compressor, request, frame_bound(case.raw.size))
+    frame = exchange(compressor, request, case.descriptor.frame_bound)
     exchange(decompressor, frame, answer_bytes(case.raw.size))
     beats = case.raw.size / (4 * lanes)
     ratio = case.raw.size / frame.size
