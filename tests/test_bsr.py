@@ -505,8 +505,9 @@ def test_special_values():
     assert kept(Bsr(4, "l2", threshold=1e-20)) == [2, 3]
     assert kept(Bsr(4, "l2", threshold=math.inf)) == [2, 3]
     assert kept(Bsr(4, "l2", threshold=1e30)) == [2, 3]  # the square is infinity
-    y = actdma.decompress(actdma.compress(x, Bsr(4, threshold=0)))
-    assert torch.equal(y.view(torch.int32), x.view(torch.int32))
+    for codec in (Bsr(4, threshold=0), Bsr(4, "l1", threshold=-0.0)):
+        y = actdma.decompress(actdma.compress(x, codec))
+        assert torch.equal(y.view(torch.int32), x.view(torch.int32))
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])

@@ -218,6 +218,7 @@ def _as_float32(raw: np.ndarray, kind: int) -> np.ndarray:
 
 def threshold_bits(norm: Norm, threshold: float) -> int:
     """The threshold as norms are compared with: of L2 the square, rounded once to float32."""
+    threshold = abs(float(threshold))  # -0.0 is 0
     compared = threshold * threshold if norm == Norm.L2 else threshold
     with np.errstate(over="ignore"):
         return int(np.float32(compared).view(np.uint32))
