@@ -116,7 +116,7 @@ class Board:
         if plan[0].frame_bound > limit:
             what = f"frame_bytes is {frame_bytes}"
             if plan[0].raw_bytes > frame_bytes:
-                what = f"a map or a row of blocks has {plan[0].raw_bytes} bytes"
+                what = f"a {codec.unit} has {plan[0].raw_bytes} bytes"
             raise ValueError(
                 f"{what}; through this board's DMA (length register up to {limit} bytes) at most "
                 f"{_largest_raw(limit, plan[0])} fit"

@@ -91,7 +91,7 @@ class Bsr:
         else:
             threshold = top_k(norms(raw, shape), self.density)
         shape = dataclasses.replace(shape, threshold=threshold)
-        return raw, Coding(Codec.BSR, shape.parameters, row_bytes)
+        return raw, Coding(Codec.BSR, shape.parameters, row_bytes, "row of blocks")
 
 
 def stage(matrix: np.ndarray, block: int) -> np.ndarray:

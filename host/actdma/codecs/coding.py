@@ -17,13 +17,14 @@ class Coding:
     """How one tensor is to be coded.
 
     ``parameters``: the descriptor's words; ``unit_bytes``: a frame holds whole units of this many
-    raw bytes, at least one, as far as the tensor goes; ``counter``: the parameter that says how
-    many units a frame holds, None where none does.
+    raw bytes, at least one, as far as the tensor goes; ``unit``: what one is called; ``counter``:
+    the parameter that says how many units a frame holds, None where none does.
     """
 
     codec: Codec
     parameters: tuple[int, ...] = ()
     unit_bytes: int = BLOCK_BYTES
+    unit: str = "block"
     counter: int | None = None
 
     def cut(self, raw_bytes: int, frame_bytes: int) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -72,7 +72,7 @@ class Pool:
                 f"a map of {height} x {width} {dtype.name} has {maps.map_bytes} bytes; a frame "
                 f"holds {MAX_RAW_BYTES}"
             )
-        return Coding(Codec.POOL, maps.parameters, maps.map_bytes, counter=3)
+        return Coding(Codec.POOL, maps.parameters, maps.map_bytes, "map", counter=3)
 
 
 def encode(raw: np.ndarray, shape: PoolShape) -> bytes:
