@@ -21,15 +21,16 @@ import numpy as np
 from actdma.emulation._fabric import Engine
 from common import publish
 
-from actdma.codecs import parameters, takes
+from actdma.arrays import Layout
+from actdma.codecs import Bsr, Pool, parameters, takes
 from actdma.frame import (
+    LOSSLESS,
     Codec,
     Descriptor,
     DType,
     Status,
     Trailer,
     answer_bytes,
-    frame_bound,
     padded,
 )
 from actdma.overlay.design import load_boards
@@ -97,8 +98,34 @@ def block_cases(codec: Codec, nbytes: int) -> Iterator[Case]:
             yield Case(dtype.name, descriptor, activations(dtype, nbytes))
 
 
+def pool_cases(codec: Codec, nbytes: int) -> Iterator[Case]:
+    """2 x 2 means of maps as wide as those of a network's first and later layers."""
+    for dtype, size in itertools.product((DType.float32, DType.bfloat16, DType.int8), (56, 14)):
+        shape = (nbytes // (size * size * dtype.itemsize), size, size)
+        whole = shape[0] * size * size * dtype.itemsize
+        parameters = Pool(2).coding(dtype, shape).parameters
+        descriptor = Descriptor(codec, dtype.itemsize, whole, dtype=dtype, parameters=parameters)
+        yield Case(f"{dtype.name}, {size} x {size}", descriptor, activations(dtype, whole))
+
+
+def bsr_cases(codec: Codec, nbytes: int) -> Iterator[Case]:
+    """Half of a matrix' blocks kept by their L2 norms: the smallest blocks and the largest."""
+    for dtype, block in itertools.product((DType.float32, DType.bfloat16), (4, 32)):
+        shape = (nbytes // (2048 * dtype.itemsize), 2048)
+        data = activations(dtype, nbytes)
+        raw, coding = Bsr(block, density=0.5).prepare(data, Layout(dtype, shape))
+        descriptor = Descriptor(
+            codec, dtype.itemsize, raw.size, dtype=dtype, parameters=coding.parameters
+        )
+        yield Case(f"{dtype.name}, {block} x {block}", descriptor, raw)
+
+
 # How a codec is tried: one with parameters of its own has an entry of its own.
-CASES: dict[Codec, Callable[[Codec, int], Iterator[Case]]] = dict.fromkeys(Codec, block_cases)
+CASES: dict[Codec, Callable[[Codec, int], Iterator[Case]]] = {
+    **dict.fromkeys(LOSSLESS, block_cases),
+    Codec.POOL: pool_cases,
+    Codec.BSR: bsr_cases,
+}
 
 
 def exchange(engine: Engine, packet: np.ndarray, room: int) -> np.ndarray:
@@ -121,7 +148,7 @@ def model(case: Case, lanes: int) -> Rate:
     request[:64] = np.frombuffer(case.descriptor.pack(), np.uint8)
     request[64 : 64 + case.raw.size] = case.raw
     compressor, decompressor = Engine("compress", lanes), Engine("decompress", lanes)
-    frame = exchange(compressor, request, frame_bound(case.raw.size))
+    frame = exchange(compressor, request, case.descriptor.frame_bound)
     exchange(decompressor, frame, answer_bytes(case.raw.size))
     beats = case.raw.size / (4 * lanes)
     ratio = case.raw.size / frame.size

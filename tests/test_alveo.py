@@ -387,7 +387,7 @@ def test_an_answer_that_does_not_fit(card, monkeypatch):
     """The kernel says so and the card can be used on."""
     x = np.arange(1, 4097, dtype=np.float32)
     with open_on(card) as driver:
-        monkeypatch.setattr("actdma.alveo.card.frame_bound", lambda _: 1024)
+        monkeypatch.setattr("actdma.frame.Descriptor.frame_bound", 1024)
         with pytest.raises(
             BoardError, match=r"answer of 16576 bytes does not fit the 1024 there is room for"
         ):

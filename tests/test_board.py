@@ -39,7 +39,7 @@ def test_info(lanes):
         "board": "emulated Zynq UltraScale+",
         "part": "none",
         "lanes": lanes,
-        "codecs": ["raw", "zvc", "zve", "ints", "rle"],
+        "codecs": ["raw", "zvc", "zve", "ints", "rle", "pool", "bsr"],
         "length_bits": 26,
         "versions": {"compressor": 1, "decompressor": 1},
         "modelled": True,

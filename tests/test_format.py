@@ -15,6 +15,8 @@ import actdma
 from actdma import frame as format_
 from actdma.codecs import parameters, reference, takes
 from actdma.frame import (
+    LOSSLESS,
+    BsrShape,
     Codec,
     Descriptor,
     DType,
@@ -22,7 +24,10 @@ from actdma.frame import (
     Frame,
     FrameError,
     Mode,
+    Norm,
     Operation,
+    PoolKind,
+    PoolShape,
     Status,
     Trailer,
 )
@@ -36,6 +41,7 @@ extern "C" {
 unsigned long long c_padded(unsigned long long n) { return actdma::padded(n); }
 unsigned long long c_blocks(unsigned long long n) { return actdma::blocks(n); }
 unsigned long long c_frame_bound(unsigned long long n) { return actdma::frame_bound(n); }
+unsigned long long c_bound_of(const uint32_t* d) { return actdma::frame_bound(d); }
 unsigned long long c_answer_bytes(unsigned long long n) { return actdma::answer_bytes(n); }
 int c_check(const uint32_t* d, int crc_good, uint32_t codecs) {
   return actdma::check_descriptor(d, crc_good, codecs);
@@ -57,6 +63,7 @@ def cpp(tmp_path_factory):
     for name in ("c_padded", "c_blocks", "c_frame_bound", "c_answer_bytes"):
         getattr(functions, name).argtypes = [ctypes.c_uint64]
         getattr(functions, name).restype = ctypes.c_uint64
+    functions.c_bound_of.restype = ctypes.c_uint64
     return functions
 
 
@@ -71,11 +78,19 @@ def camel(member: enum.IntEnum, prefix: str) -> str:
 
 @pytest.mark.parametrize(
     ("python", "prefix"),
-    [(Operation, ""), (Codec, "Codec"), (Mode, "Mode"), (Status, "Bad"), (Engine, "")],
+    [
+        (Operation, ""),
+        (Codec, "Codec"),
+        (Mode, "Mode"),
+        (Status, "Bad"),
+        (Engine, ""),
+        (PoolKind, "Pool"),
+        (Norm, "Norm"),
+    ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_enumerations_agree(python, prefix):
-    name = {"Engine": "EngineKind"}.get(python.__name__, python.__name__)
+    name = {"Engine": "EngineKind", "Norm": "BsrNorm"}.get(python.__name__, python.__name__)
     expected = {camel(member, prefix): int(member) for member in python}
     if python is Status:
         expected["Good"] = expected.pop("BadGood")
@@ -91,6 +106,10 @@ def test_constants_agree():
         "kHeaderWords": format_.HEADER_BYTES // 4,
         "kBlockWords": format_.BLOCK_BYTES // 4,
         "kAlignWords": format_.ALIGN // 4,
+        "kPoolRowBytes": format_.POOL_ROW_BYTES,
+        "kBsrGroupWords": BsrShape.GROUP_WORDS,
+        "kHistogramBins": BsrShape.HISTOGRAM_BINS,
+        "kHistogramBase": BsrShape.HISTOGRAM_BASE,
     }.items():
         found = re.search(rf"{name} = (0x[0-9A-F]+|\d+)", text).group(1)
         assert int(found, 0) == value, name
@@ -110,7 +129,7 @@ def test_bounds_agree(cpp, n):
 @st.composite
 def lossless_descriptors(draw):
     """Good ones, of any lossless codec and a dtype that it takes."""
-    codec = draw(st.sampled_from(Codec))
+    codec = draw(st.sampled_from(LOSSLESS))
     dtype = draw(st.sampled_from([d for d in DType if takes(codec, d)]))
     return Descriptor(
         codec,
@@ -123,7 +142,43 @@ def lossless_descriptors(draw):
     )
 
 
-@given(lossless_descriptors(), st.integers(0, 63), st.integers(0, 255), st.booleans())
+@st.composite
+def pool_descriptors(draw):
+    """Good ones, and some whose extents make another length."""
+    kind = draw(st.sampled_from(PoolKind))
+    height, width, maps = (draw(st.integers(1, limit)) for limit in (100, 300, 5))
+    shape = PoolShape(draw(st.sampled_from([2, 4, 8])), kind, height, width, maps)
+    raw_bytes = maps * shape.map_bytes + draw(st.sampled_from([0, 0, 0, 1, 1 << 20]))
+    return Descriptor(Codec.POOL, shape.element_bytes, raw_bytes, parameters=shape.parameters)
+
+
+@st.composite
+def bsr_descriptors(draw):
+    """Good ones, and some whose data is no whole number of blocks."""
+    kind = draw(st.integers(0, 2))
+    shape = BsrShape(
+        draw(st.sampled_from(BsrShape.BLOCKS)),
+        draw(st.sampled_from(Norm)),
+        kind,
+        draw(st.integers(1, 1000)),
+        draw(st.integers(0, 0x7F800000)),
+    )
+    blocks = draw(st.integers(0, 5000))
+    raw_bytes = blocks * shape.block_bytes + draw(st.sampled_from([0, 0, 0, 1, 32]))
+    element_bytes = BsrShape.KINDS[kind].itemsize
+    return Descriptor(Codec.BSR, element_bytes, raw_bytes, parameters=shape.parameters)
+
+
+descriptors = st.one_of(lossless_descriptors(), pool_descriptors(), bsr_descriptors())
+
+
+@given(descriptors)
+def test_bounds_of_descriptors_agree(cpp, descriptor):
+    words = (ctypes.c_uint32 * 16).from_buffer_copy(descriptor.pack())
+    assert cpp.c_bound_of(words) == descriptor.frame_bound
+
+
+@given(descriptors, st.integers(0, 63), st.integers(0, 255), st.booleans())
 def test_descriptor_checks_agree(cpp, descriptor, position, value, sealed):
     data = bytearray(descriptor.pack())
     data[position] = value

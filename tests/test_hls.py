@@ -13,6 +13,7 @@ from actdma.emulation._fabric import Engine
 from actdma.codecs import parameters, reference, takes
 from actdma.frame import (
     ALLOWED_MODES,
+    LOSSLESS,
     Codec,
     Descriptor,
     DType,
@@ -127,7 +128,7 @@ def test_engines_and_reference_write_the_same_bytes(lanes, dtype):
     modes = set()
     for size in (1, 63, 64, 65, 4096, 8191, 8192, 8193, 8256, 30000):
         for density in (0, 0.02, 0.5, 0.9, 1):
-            for codec in (c for c in Codec if takes(c, dtype)):
+            for codec in (c for c in LOSSLESS if takes(c, dtype)):
                 make = rng.choice([sparse, narrow])
                 raw = make(rng, size, dtype.element_bytes if make is sparse else dtype, density)
                 descriptor = describe(codec, dtype, size, sequence=3)
@@ -142,7 +143,7 @@ def test_engines_and_reference_write_the_same_bytes(lanes, dtype):
                 assert trailer.frame_crc == crc(answer[:-4])
                 assert trailer.raw_crc == crc(answer[:-64])
                 modes.add(frame[64] & 15 if size else Mode.RAW)
-    assert modes == {m for c in Codec if takes(c, dtype) for m in ALLOWED_MODES[c]}
+    assert modes == {m for c in LOSSLESS if takes(c, dtype) for m in ALLOWED_MODES[c]}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_hostile_frames_get_the_reference_verdict(lanes):
     seen = set()
     for number in range(3000):
         dtype, size = DTYPES[number % len(DTYPES)], int(rng.choice([64, 65, 640, 8200, 20000]))
-        codec = rng.choice([c for c in Codec if takes(c, dtype)])
+        codec = rng.choice([c for c in LOSSLESS if takes(c, dtype)])
         raw = narrow(rng, size, dtype, rng.choice([0, 0.1, 0.5, 0.9, 1]))
         descriptor = describe(Codec(codec), dtype, size, sequence=number)
         packet = tampered(rng, reference.encode_frame(raw, descriptor))

@@ -184,7 +184,29 @@ static void bounded_streams_keep_time() {
   check(read == 50 && written == 41, "clocks", "stream");
 }
 
+// The engines' product, a bit in a cycle, against the CPU's.
+static void extents() {
+  for (int n = 0; n < 200000; n++) {
+    uint32_t d[16] = {};
+    const uint32_t element = 1u << rng() % 3;
+    d[actdma::kDescKind] = actdma::kTransfer << 8 | actdma::kCodecPool << 16 | element << 24;
+    uint64_t product = element;
+    for (int i = 1; i <= actdma::kExtents; i++) {
+      d[actdma::kDescParameters + i] = rng() >> rng() % 32;
+      product *= d[actdma::kDescParameters + i];
+    }
+    d[actdma::kDescRawLow] = rng() % 4 ? uint32_t(product) : rng();
+    actdma::Extents state;
+    state.begin(d);
+    int cycles = 1;
+    while (!state.step(d)) cycles++;
+    check(state.fit(d) == actdma::extents_fit(d), "product", "extents");
+    check(cycles <= 100, "cycles", "extents");
+  }
+}
+
 int main() {
+  extents();
   crc<2>(), crc<4>(), crc<8>(), crc<16>();
   moves<2>(), moves<4>(), moves<8>(), moves<16>();
   packer_steps();

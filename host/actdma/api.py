@@ -8,25 +8,43 @@ import numpy as np
 
 from .arrays import Layout, from_bytes, numpy_dtype, to_bytes
 from .backend import Backend, ReferenceBackend
-from .codecs import best_codec
-from .frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status
+from .codecs import Bsr, Coding, Lossy, Pool, best_codec, bsr
+from .frame import FRAME_BYTES, LOSSLESS, Codec, DType, Frame, FrameError, Status
 
 AUTO = "auto"
 BACKENDS = ("native", "board", "reference")
+LOSSY: dict[str, type[Lossy]] = {"pool": Pool, "bsr": Bsr}
 
 
 def codec_of(name: str, dtype: DType) -> Codec:
-    """The `Codec` called ``name``; ValueError that lists the known ones.
+    """The lossless `Codec` called ``name``; ValueError that lists the known ones.
 
-    "auto" is the lossless codec that suits ``dtype`` best.
+    "auto" is the one that suits ``dtype`` best.
     """
     if name == AUTO:
         return best_codec(dtype)
-    known = {codec.name.lower(): codec for codec in Codec}
+    known = {codec.name.lower(): codec for codec in LOSSLESS}
     if name not in known:
         names = ", ".join(map(repr, (*known, AUTO)))
+        if name in LOSSY:
+            raise ValueError(f"codec {name!r} is lossy; lossless are {names}")
         raise ValueError(f"unknown codec {name!r}; known are {names}")
     return known[name]
+
+
+def prepare(
+    codec: str | Lossy, data: np.ndarray, layout: Layout
+) -> tuple[np.ndarray, Codec | Coding]:
+    """What a backend compresses, and how it is coded, with ``codec``: the name of any codec, a
+    lossy one's for its defaults, or a lossy codec with its choices. ValueError or TypeError if it
+    cannot be."""
+    if isinstance(codec, str):
+        if codec not in LOSSY:
+            return data, codec_of(codec, layout.dtype)
+        codec = LOSSY[codec]()
+    if not isinstance(codec, tuple(LOSSY.values())):
+        raise TypeError(f"expected a codec or its name, got {type(codec).__name__}")
+    return codec.prepare(data, layout)
 
 
 def backend_of(backend: str | Backend) -> Backend:
@@ -54,24 +72,25 @@ def backend_of(backend: str | Backend) -> Backend:
 
 def compress(
     x: Any,
-    codec: str = "zvc",
+    codec: str | Lossy = "zvc",
     backend: str | Backend = "native",
     *,
     frame_bytes: int = FRAME_BYTES,
 ) -> Frame:
-    """Compress ``x`` without loss.
+    """Compress ``x``, without loss unless ``codec`` is a lossy one: `actdma.codecs.Pool` or `Bsr`.
 
     ``x``: NumPy array or dense PyTorch tensor, any shape, strides and device, of a dtype in
     `actdma.frame.DType`; values, dtype and shape come back, subclasses as their base. ``codec``:
     "zvc", "rle" or "raw" for every dtype, "zve" for floating point of 16 or 32 bits (and complex
-    pairs of them), "ints" for integers and bool, "auto" for the one that suits the dtype best.
+    pairs of them), "ints" for integers and bool, "auto" for the one that suits the dtype best;
+    a lossy codec says what it takes and what comes back.
     ``frame_bytes``: raw bytes per frame, a multiple of 8192. Every backend returns the same bytes.
     TypeError for other inputs, ValueError for unknown names and a codec that does not take the
     dtype.
     """
     data, layout = to_bytes(x)
-    chosen = codec_of(codec, layout.dtype)
-    frame = backend_of(backend).compress(data, layout.dtype, chosen, frame_bytes)
+    data, coding = prepare(codec, data, layout)
+    frame = backend_of(backend).compress(data, layout.dtype, coding, frame_bytes)
     frame.layout = layout
     return frame
 
@@ -82,11 +101,13 @@ def decompress(
     *,
     max_bytes: int | None = None,
 ) -> Any:
-    """What was compressed: same type, dtype, shape and bits, in memory the caller owns.
+    """What was compressed: same type, dtype, shape and, unless the codec is a lossy one, bits, in
+    memory the caller owns.
 
     From a frame's bytes: a flat NumPy array of the frame's dtype (bfloat16 and float8, which NumPy
-    lacks, as unsigned integers); shape and library are not part of the format. ``max_bytes``: the
-    most data that frames from outside may announce. `actdma.FrameError` if the frame is not good.
+    lacks, as unsigned integers), of codec bsr a matrix of whole blocks; shape and library are not
+    part of the format. ``max_bytes``: the most data that frames from outside may announce.
+    `actdma.FrameError` if the frame is not good.
     """
     if not isinstance(frame, Frame):
         if not isinstance(frame, (bytes, bytearray, memoryview)):
@@ -96,5 +117,7 @@ def decompress(
     backend_of(backend).decompress(frame, out)
     if frame.dtype == DType.bool and out.size and out.max() > 1:
         raise FrameError(Status.RAW_CRC, "a bool that is neither 0 nor 1")
+    if frame.codec == Codec.BSR:
+        return from_bytes(*bsr.restore(frame, out))
     count = frame.raw_nbytes // numpy_dtype(frame.dtype).itemsize
     return from_bytes(out, frame.layout or Layout(frame.dtype, (count,)))

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from .codecs import parameters, reference
+from .codecs import Coding, parameters, reference
 from .frame import (
     BLOCK_BYTES,
     FRAME_BYTES,
@@ -28,7 +28,7 @@ class Backend(Protocol):
     name: str
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
     ) -> Frame:
         """``data``: uint8, 1-D, C-contiguous, a whole number of ``dtype`` items, any length."""
         ...
@@ -43,21 +43,21 @@ class Backend(Protocol):
 
 
 def descriptors(
-    raw_bytes: int, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+    raw_bytes: int, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
 ) -> Iterator[Descriptor]:
     """How a tensor is cut: one descriptor per frame, at least one."""
     if frame_bytes <= 0 or frame_bytes % BLOCK_BYTES:
         raise ValueError(f"frame_bytes is {frame_bytes}, allowed are multiples of {BLOCK_BYTES}")
-    words = parameters(codec, dtype)
-    starts = range(0, raw_bytes, frame_bytes) or range(1)
-    for number, start in enumerate(starts):
+    coding = codec if isinstance(codec, Coding) else Coding(codec, parameters(codec, dtype))
+    frames = list(coding.cut(raw_bytes, frame_bytes))
+    for number, (size, words) in enumerate(frames):
         yield Descriptor(
-            codec=codec,
+            codec=coding.codec,
             element_bytes=dtype.element_bytes,
             parameters=words,
-            raw_bytes=min(frame_bytes, raw_bytes - start),
+            raw_bytes=size,
             sequence=number,
-            last=number == len(starts) - 1,
+            last=number == len(frames) - 1,
             dtype=dtype,
         )
 
@@ -90,7 +90,7 @@ class ReferenceBackend:
     name = "reference"
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
     ) -> Frame:
         """See `Backend.compress`."""
         packets, offsets, start = [], [0], 0
@@ -99,7 +99,9 @@ class ReferenceBackend:
             packets.append(reference.encode_frame(data[start:stop], descriptor))
             offsets.append(offsets[-1] + packets[-1].size)
             start = stop
-        return Frame(np.concatenate(packets), tuple(offsets), data.size, dtype, codec)
+        return Frame(
+            np.concatenate(packets), tuple(offsets), data.size, dtype, Codec(descriptor.codec)
+        )
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
         """See `Backend.decompress`."""

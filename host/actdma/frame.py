@@ -10,7 +10,8 @@ import dataclasses
 import enum
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 import crc32c as _crc32c
 import numpy as np
@@ -23,6 +24,7 @@ PARAMETERS = 8  # words of the descriptor that belong to the codec
 ALIGN = 64
 BLOCK_BYTES = 8192
 MAX_RAW_BYTES = 1 << 30
+POOL_ROW_BYTES = 16384  # longest row of a map: the line buffer of the engines
 FRAME_BYTES = 4 << 20  # raw data per frame unless the caller asks otherwise
 
 _DESCRIPTOR = struct.Struct("<I4BIBBHQ8III")
@@ -37,13 +39,15 @@ class Operation(enum.IntEnum):
 
 
 class Codec(enum.IntEnum):
-    """How a frame may store its blocks."""
+    """How a frame stores its data: in blocks (the lossless ones, `LOSSLESS`) or otherwise."""
 
     RAW = 0
     ZVC = 1
     ZVE = 2
     INTS = 3
     RLE = 4
+    POOL = 5
+    BSR = 6
 
 
 class Mode(enum.IntEnum):
@@ -65,6 +69,8 @@ ALLOWED_MODES = {
     Codec.RLE: frozenset({Mode.RAW, Mode.ZERO, Mode.ZVC, Mode.RLE}),
 }
 
+LOSSLESS = tuple(ALLOWED_MODES)
+
 # Element bytes that a codec takes.
 ELEMENTS = {
     Codec.RAW: (1, 2, 4, 8),
@@ -72,7 +78,76 @@ ELEMENTS = {
     Codec.ZVE: (2, 4),
     Codec.INTS: (1, 2, 4, 8),
     Codec.RLE: (1, 2, 4, 8),
+    Codec.POOL: (1, 2, 4),
+    Codec.BSR: (2, 4),
 }
+
+
+class PoolKind(enum.IntEnum):
+    """How the elements of pooled maps are read."""
+
+    FP32 = 0
+    BF16 = 1
+    FP16 = 2
+    INT8 = 3
+
+
+POOL_ELEMENT_BYTES = {PoolKind.FP32: 4, PoolKind.BF16: 2, PoolKind.FP16: 2, PoolKind.INT8: 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolShape:
+    """The parameters of codec pool: ``maps`` maps of ``height`` x ``width``, windows of k x k."""
+
+    k: int
+    kind: int
+    height: int
+    width: int
+    maps: int
+
+    unused: int = 0  # bits that must be 0
+
+    @classmethod
+    def of(cls, parameters: Sequence[int]) -> PoolShape:
+        """From the descriptor's words."""
+        first, height, width, maps = parameters[:4]
+        return cls(first & 0xFF, first >> 8 & 0xFF, height, width, maps, first >> 16)
+
+    def allowed(self, element_bytes: int) -> bool:
+        """Whether a frame of elements of this size may have this shape."""
+        return (
+            self.unused == 0
+            and self.k in (2, 4, 8)
+            and POOL_ELEMENT_BYTES.get(self.kind) == element_bytes
+            and self.height > 0
+            and 0 < self.width * element_bytes <= POOL_ROW_BYTES
+        )
+
+    @property
+    def parameters(self) -> tuple[int, int, int, int]:
+        """The descriptor's words."""
+        return self.k | self.kind << 8, self.height, self.width, self.maps
+
+    @property
+    def pooled(self) -> tuple[int, int]:
+        """Height and width of a pooled map."""
+        return -(-self.height // self.k), -(-self.width // self.k)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element."""
+        return POOL_ELEMENT_BYTES[PoolKind(self.kind)]
+
+    @property
+    def map_bytes(self) -> int:
+        """Raw bytes of one map."""
+        return self.height * self.width * self.element_bytes
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of all pooled maps, rounded up to whole words."""
+        height, width = self.pooled
+        return -(-self.maps * height * width * self.element_bytes // 4) * 4
 
 
 class Engine(enum.IntEnum):
@@ -216,6 +291,13 @@ class Descriptor:
             codec=0, element_bytes=0, sequence=sequence, last=False, operation=Operation.IDENTIFY
         )
 
+    @property
+    def frame_bound(self) -> int:
+        """Largest frame that the data announced can make."""
+        if self.codec == Codec.BSR:
+            return BsrShape.of(self.parameters).frame_bound(self.raw_bytes)
+        return frame_bound(self.raw_bytes)
+
     def pack(self) -> bytes:
         """The 64 bytes of the descriptor, CRC included."""
         body = _DESCRIPTOR.pack(
@@ -265,26 +347,122 @@ class Descriptor:
         if operation not in (Operation.IDENTIFY, Operation.TRANSFER):
             raise FrameError(Status.OPERATION, f"found {operation}")
         if operation == Operation.TRANSFER:
-            if codec not in ALLOWED_MODES:
+            if codec not in ELEMENTS:
                 raise FrameError(Status.CODEC, f"found {codec}")
             if element not in ELEMENTS[codec]:
                 raise FrameError(Status.ELEMENT, f"found {element}")
-        allowed = _allowed_first(codec, element) if operation == Operation.TRANSFER else {0}
         if reserved or flags & ~1 or reserved_word:
             raise FrameError(Status.RESERVED)
-        if parameters[0] not in allowed or any(parameters[1:]):
+        means = codec if operation == Operation.TRANSFER else Codec.RAW
+        if not _allowed_parameters(means, element, parameters):
             raise FrameError(Status.RESERVED, f"parameters {parameters}")
-        if raw > MAX_RAW_BYTES:
+        if raw > MAX_RAW_BYTES or not _allowed_size(means, parameters, raw):
             raise FrameError(Status.RAW_BYTES, f"found {raw}")
         last = bool(flags & 1)
         return cls(codec, element, raw, sequence, last, dtype, operation, tuple(parameters))
 
 
-def _allowed_first(codec: int, element_bytes: int) -> set[int]:
-    """What parameter 0 may be: exponent bits of zve, whether ints are signed; else 0."""
+def _allowed_parameters(codec: int, element_bytes: int, parameters: list[int]) -> bool:
+    """Whether a codec takes these parameters."""
+    if codec == Codec.POOL:
+        return PoolShape.of(parameters).allowed(element_bytes) and not any(parameters[4:])
+    if codec == Codec.BSR:
+        return BsrShape.of(parameters).allowed(element_bytes) and not any(parameters[3:])
+    first = {0}  # exponent bits of zve, whether ints are signed
     if codec == Codec.ZVE:
-        return {5, 8} if element_bytes == 2 else {8}
-    return {0, 1} if codec == Codec.INTS else {0}
+        first = {5, 8} if element_bytes == 2 else {8}
+    elif codec == Codec.INTS:
+        first = {0, 1}
+    return parameters[0] in first and not any(parameters[1:])
+
+
+def _allowed_size(codec: int, parameters: list[int], raw_bytes: int) -> bool:
+    """Whether data of allowed parameters may have this length."""
+    if codec == Codec.POOL:
+        shape = PoolShape.of(parameters)
+        return shape.map_bytes <= MAX_RAW_BYTES and shape.maps * shape.map_bytes == raw_bytes
+    return codec != Codec.BSR or raw_bytes % BsrShape.of(parameters).block_bytes == 0
+
+
+class Norm(enum.IntEnum):
+    """How bsr measures a block."""
+
+    L1 = 0
+    L2 = 1
+    MAX = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class BsrShape:
+    """The parameters of a bsr frame (docs/format.md, bsr).
+
+    ``block``: rows and columns of a block; ``kind``: 0 float32, 1 bfloat16, 2 float16; ``columns``:
+    blocks in a block row; ``threshold``: float32 bits, for L2 of the square; ``unused``: bits that
+    must be 0.
+    """
+
+    block: int
+    norm: int
+    kind: int
+    columns: int
+    threshold: int
+    unused: int = 0
+
+    BLOCKS: ClassVar = (4, 8, 16, 32)
+    KINDS: ClassVar = (DType.float32, DType.bfloat16, DType.float16)
+    HISTOGRAM_BINS: ClassVar = 64
+    HISTOGRAM_BYTES: ClassVar = 4 * HISTOGRAM_BINS
+    HISTOGRAM_BASE: ClassVar = 95  # exponent field of the first bin
+    GROUP_WORDS: ClassVar = 1024  # of a group's blocks, at most
+
+    @classmethod
+    def of(cls, parameters: Sequence[int]) -> BsrShape:
+        """The shape that a descriptor's words say, allowed or not."""
+        first, columns, threshold = parameters[:3]
+        return cls(
+            first & 0xFF, first >> 8 & 0xFF, first >> 16 & 0xFF, columns, threshold, first >> 24
+        )
+
+    @property
+    def parameters(self) -> tuple[int, int, int]:
+        """The descriptor's words."""
+        return (self.block | self.norm << 8 | self.kind << 16, self.columns, self.threshold)
+
+    def allowed(self, element_bytes: int) -> bool:
+        """Whether a frame of elements of this size may have this shape."""
+        return (
+            self.block in self.BLOCKS
+            and self.norm in Norm.__members__.values()
+            and self.kind < len(self.KINDS)
+            and self.KINDS[self.kind].itemsize == element_bytes
+            and self.columns > 0
+            and self.threshold <= 0x7F800000
+            and not self.unused
+        )
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block."""
+        return self.block**2 * self.KINDS[self.kind].itemsize
+
+    @property
+    def group(self) -> int:
+        """Blocks that a word of bits stands before."""
+        return min(32, 4 * self.GROUP_WORDS // self.block_bytes)
+
+    def groups(self, raw_bytes: int) -> Iterator[int]:
+        """How many blocks each group of a frame has."""
+        left = raw_bytes // self.block_bytes
+        while left:
+            row = min(left, self.columns)
+            left -= row
+            yield from (min(self.group, row - i) for i in range(0, row, self.group))
+
+    def frame_bound(self, raw_bytes: int) -> int:
+        """Largest frame that ``raw_bytes`` of data can make: every block kept."""
+        rows, rest = divmod(raw_bytes // self.block_bytes, self.columns)
+        groups = rows * -(-self.columns // self.group) + -(-rest // self.group)
+        return 2 * HEADER_BYTES + padded(raw_bytes + 4 * groups) + self.HISTOGRAM_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -427,8 +605,7 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
         raise FrameError(Status.OPERATION, "an identify request holds no data")
     if descriptor.sequence != number:
         raise FrameError(Status.TRAILER, f"frame {descriptor.sequence} where {number} was expected")
-    same = ("dtype", "codec", "element_bytes")
-    if any(getattr(descriptor, name) != getattr(first, name) for name in same):
+    if _tensor(descriptor) != _tensor(first):
         raise FrameError(Status.RESERVED, "frames of different tensors follow each other")
     if descriptor.dtype not in DType.__members__.values():
         raise FrameError(Status.RESERVED, f"unknown dtype code {descriptor.dtype}")
@@ -439,18 +616,61 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
         )
 
 
+def _tensor(descriptor: Descriptor) -> tuple:
+    """What all frames of a tensor say of it; a parameter after the third may be a frame's own."""
+    d = descriptor
+    return d.dtype, d.codec, d.element_bytes, d.parameters[:3]
+
+
+def check_end(packet: np.ndarray, descriptor: Descriptor, payload_bytes: int, raw_crc: int) -> None:
+    """`FrameError` unless ``packet`` ends as a good frame of this payload does."""
+    extension = extension_bytes(descriptor.codec)
+    if packet.size != 2 * HEADER_BYTES + padded(payload_bytes) + extension:
+        raise FrameError(Status.LENGTH, "data follows the payload")
+    trailer = Trailer.unpack(packet)
+    descriptor_crc = int.from_bytes(bytes(packet[HEADER_BYTES - 4 : HEADER_BYTES]), "little")
+    found = (trailer.status, trailer.sequence, trailer.descriptor_crc)
+    lengths = (trailer.raw_bytes, trailer.payload_bytes)
+    if found != (Status.GOOD, descriptor.sequence, descriptor_crc):
+        raise FrameError(Status.TRAILER)
+    if lengths != (descriptor.raw_bytes, payload_bytes):
+        raise FrameError(Status.TRAILER, "it tells other lengths")
+    if trailer.frame_crc != crc(packet[:-4]):
+        raise FrameError(Status.FRAME_CRC)
+    if trailer.raw_crc != raw_crc:
+        raise FrameError(Status.RAW_CRC)
+
+
+def extension_bytes(codec: int) -> int:
+    """Bytes between the padded payload and the trailer."""
+    return BsrShape.HISTOGRAM_BYTES if codec == Codec.BSR else 0
+
+
 def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
-    """Bytes of the first frame in ``packet``, found by walking its blocks."""
-    words = packet[HEADER_BYTES : len(packet) // 4 * 4].view("<u4")
-    position = 0
-    for _ in range(blocks(descriptor.raw_bytes)):
-        if position >= len(words):
-            raise FrameError(Status.LENGTH, "blocks are missing")
-        position += 1 + int(words[position] >> 16)
-    length = HEADER_BYTES + padded(4 * position) + HEADER_BYTES
+    """Bytes of the first frame in ``packet``: told by its parameters, or by walking its blocks."""
+    if descriptor.codec == Codec.POOL:
+        payload = PoolShape.of(descriptor.parameters).payload_bytes
+    else:
+        payload = _blocks_length(packet, descriptor)
+    length = 2 * HEADER_BYTES + padded(payload) + extension_bytes(descriptor.codec)
     if length > len(packet):
         raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
     trailer = Trailer.unpack(packet[:length])
-    if (trailer.raw_bytes, trailer.payload_bytes) != (descriptor.raw_bytes, 4 * position):
+    if (trailer.raw_bytes, trailer.payload_bytes) != (descriptor.raw_bytes, payload):
         raise FrameError(Status.TRAILER, "its trailer tells other lengths")
     return length
+
+
+def _blocks_length(packet: np.ndarray, descriptor: Descriptor) -> int:
+    words = packet[HEADER_BYTES : len(packet) // 4 * 4].view("<u4")
+    steps: Iterable[int] = range(blocks(descriptor.raw_bytes))
+    position, block_words = 0, None
+    if descriptor.codec == Codec.BSR:
+        shape = BsrShape.of(descriptor.parameters)
+        steps, block_words = shape.groups(descriptor.raw_bytes), shape.block_bytes // 4
+    for _ in steps:
+        if position >= len(words):
+            raise FrameError(Status.LENGTH, "blocks are missing")
+        first = int(words[position])
+        position += 1 + (first.bit_count() * block_words if block_words else first >> 16)
+    return 4 * position

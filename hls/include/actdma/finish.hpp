@@ -8,12 +8,6 @@
 
 namespace actdma {
 
-// What the block engine found: its status and the payload's length.
-struct Verdict {
-  uint32_t status;
-  uint32_t payload_words;
-};
-
 // What a process beside the block engine found in the blocks that concern it.
 struct Agreement {
   bool earlier_bad;  // planes disagreed in a block before the latest
@@ -64,7 +58,8 @@ struct Finish {
 #pragma HLS INLINE
     tail = the_tail;
     verdict = the_verdict;
-    raw_crc = tail.refused ? 0 : KIND == kCompressor ? tail.raw_crc : ~crc;
+    const bool none = tail.refused || (KIND == kCompressor && tail.lossy);
+    raw_crc = none ? 0 : KIND == kCompressor ? tail.raw_crc : ~crc;
     phase = kWeigh;
   }
   void compose() {
@@ -97,15 +92,15 @@ struct Finish {
     uint32_t worst = tail.status;
     if (verdict.status != kGood) worst = lower(worst, verdict.status);
     if (verdict.payload_words * 4 != tail.payload) worst = lower(worst, kBadTrailer);
-    if (raw_crc != tail.raw_crc) worst = lower(worst, kBadRawCrc);
+    if ((tail.lossy ? 0 : raw_crc) != tail.raw_crc) worst = lower(worst, kBadRawCrc);
     return worst;
   }
   static uint32_t lower(uint32_t a, uint32_t b) { return a == kGood || b < a ? b : a; }
 };
 
-template <int L, EngineKind KIND>
-void finish(BeatStream<L>& in, Stream<Tail, 2>& tail, Stream<Verdict, 2>& verdict,
-            AxiStream<L>& out) {
+// `verdicts`: of every branch; that of the frame's route counts.
+template <int L, EngineKind KIND, class... Verdicts>
+void finish(BeatStream<L>& in, Stream<Tail, 2>& tail, AxiStream<L>& out, Verdicts&... verdicts) {
   Finish<L, KIND> state;
 #pragma HLS ARRAY_PARTITION variable = state.trailer.d type = complete
   while (!state.done()) {
@@ -115,7 +110,11 @@ void finish(BeatStream<L>& in, Stream<Tail, 2>& tail, Stream<Verdict, 2>& verdic
     Beat<L> beat = {};
     if (state.takes()) beat = in.read();
     if (beat.last) {
-      state.close(tail.read(), verdict.read());
+      const Tail the_tail = tail.read();
+      Verdict verdict = {}, other;
+      uint8_t n = 0;
+      (read_if(true, verdicts, n++ == the_tail.route ? verdict : other), ...);
+      state.close(the_tail, verdict);
     } else if (!state.emits()) {
       state.compose();
     } else {

@@ -14,6 +14,7 @@ constexpr int kHeaderWords = 16;  // descriptor and trailer, in 32-bit words
 constexpr int kBlockWords = 2048;
 constexpr int kAlignWords = 16;
 constexpr uint32_t kMaxRawBytes = 1u << 30;
+constexpr uint32_t kPoolRowBytes = 16384;  // longest row of a map: the engines' line buffer
 
 enum Operation : uint32_t { kIdentify = 0, kTransfer = 1 };
 enum Codec : uint32_t {
@@ -22,7 +23,10 @@ enum Codec : uint32_t {
   kCodecZve = 2,
   kCodecInts = 3,
   kCodecRle = 4,
+  kCodecPool = 5,
+  kCodecBsr = 6,
 };
+enum PoolKind : uint32_t { kPoolFp32 = 0, kPoolBf16 = 1, kPoolFp16 = 2, kPoolInt8 = 3 };
 enum Mode : uint32_t {
   kModeRaw = 0,
   kModeZero = 1,
@@ -50,7 +54,9 @@ enum Status : uint32_t {
   kBadRawCrc = 13,
 };
 
-// Words of the descriptor. Parameter 0: exponent bits of zve, whether elements of ints are signed.
+// Words of the descriptor. Parameter 0: exponent bits of zve, whether elements of ints are signed;
+// k (8 bits) and kind (8 bits) of pool, followed by height, width and number of the maps;
+// BsrShape.
 enum DescriptorWord : int {
   kDescMagic = 0,
   kDescKind = 1,  // version, operation, codec, element bytes: 8 bits each
@@ -176,23 +182,127 @@ constexpr Layout block_layout(uint32_t codec, uint32_t element_log2, uint32_t w0
   return {false, kModeRaw, 0, 0, 0, 0, 0, 0};
 }
 
-// What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status.
-// Codec bits not in `codecs` are not built in.
-inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {
+// Whether what comes back may differ from what went in. Such a frame's raw CRC is 0.
+constexpr bool is_lossy(uint32_t codec) { return codec == kCodecPool || codec == kCodecBsr; }
+
+// log2 of the bytes of an element.
+constexpr uint32_t pool_element_log2(uint32_t kind) {
+  return kind == kPoolFp32 ? 2 : kind == kPoolInt8 ? 0 : 1;
+}
+
+// The parameters of codec pool, as they are.
+struct PoolShape {
+  uint32_t first = 2, height = 0, width = 0, maps = 0;
+
+  constexpr PoolShape() = default;
+  constexpr explicit PoolShape(const uint32_t d[kHeaderWords])
+      : first(d[kDescParameters]),
+        height(d[kDescParameters + 1]),
+        width(d[kDescParameters + 2]),
+        maps(d[kDescParameters + 3]) {}
+
+  constexpr uint32_t k() const { return first & 0xFF; }
+  constexpr uint32_t k_log2() const { return k() == 8 ? 3 : k() == 4 ? 2 : 1; }
+  constexpr uint32_t kind() const { return first >> 8 & 0xFF; }
+  constexpr uint32_t element_log2() const { return pool_element_log2(kind()); }
+  constexpr uint32_t row_bytes() const { return width << element_log2(); }
+  constexpr bool good(uint32_t element_bytes) const {
+    return (first >> 16) == 0 && (k() == 2 || k() == 4 || k() == 8) && kind() <= kPoolInt8 &&
+           element_bytes == 1u << element_log2() && height > 0 && width > 0 &&
+           width <= kPoolRowBytes >> element_log2();
+  }
+};
+
+// Parameters of codec bsr.
+enum BsrNorm : uint32_t { kNormL1 = 0, kNormL2 = 1, kNormMax = 2 };
+enum BsrKind : uint32_t { kBsrFp32 = 0, kBsrBf16 = 1, kBsrFp16 = 2 };
+constexpr uint32_t kBsrGroupWords = 1024;              // of a group's blocks, at most
+constexpr uint32_t kBsrLargestThreshold = 0x7F800000;  // infinity
+
+struct BsrShape {
+  uint32_t block;  // rows and columns of a block
+  uint32_t norm;
+  uint32_t kind;
+  uint32_t unused;
+  uint32_t columns;    // blocks in a block row
+  uint32_t threshold;  // float32 bits, for L2 of the square
+
+  constexpr BsrShape() : block(0), norm(0), kind(0), unused(0), columns(0), threshold(0) {}
+  constexpr explicit BsrShape(const uint32_t d[kHeaderWords])
+      : block(d[kDescParameters] & 0xFF),
+        norm(d[kDescParameters] >> 8 & 0xFF),
+        kind(d[kDescParameters] >> 16 & 0xFF),
+        unused(d[kDescParameters] >> 24),
+        columns(d[kDescParameters + 1]),
+        threshold(d[kDescParameters + 2]) {}
+
+  constexpr uint32_t block_log2() const {
+    return block == 4 ? 2 : block == 8 ? 3 : block == 16 ? 4 : 5;
+  }
+  // log2 of the words of a block.
+  constexpr uint32_t words_log2() const { return 2 * block_log2() - (kind != kBsrFp32); }
+  // log2 of the blocks that a mask stands before.
+  constexpr uint32_t group_log2() const { return words_log2() < 5 ? 5 : 10 - words_log2(); }
+  constexpr bool good(uint32_t element_bytes) const {
+    return (block == 4 || block == 8 || block == 16 || block == 32) && norm <= kNormMax &&
+           kind <= kBsrFp16 && unused == 0 && element_bytes == (kind == kBsrFp32 ? 4 : 2) &&
+           columns > 0 && threshold <= kBsrLargestThreshold;
+  }
+};
+
+// The extension of bsr's frames: how many norms have which exponents.
+constexpr uint32_t kHistogramBins = 64;
+constexpr uint32_t kHistogramBase = 95;  // exponent field of the first bin
+
+constexpr uint32_t histogram_bin(uint32_t norm) {
+  const uint32_t exponent = norm >> 23;
+  return exponent < kHistogramBase                    ? 0
+         : exponent < kHistogramBase + kHistogramBins ? exponent - kHistogramBase
+                                                      : kHistogramBins - 1;
+}
+
+// Bytes between the padded payload and the trailer.
+constexpr uint32_t extension_bytes(uint32_t codec) {
+  return codec == kCodecBsr ? 4 * kHistogramBins : 0;
+}
+
+// Largest bsr frame: every block kept.
+constexpr uint64_t bsr_frame_bound(uint64_t raw_bytes, const BsrShape& shape) {
+  const uint64_t blocks = raw_bytes >> (2 + shape.words_log2());
+  const uint64_t rows = blocks / shape.columns, rest = blocks % shape.columns;
+  const uint64_t g = uint64_t(1) << shape.group_log2();
+  const uint64_t groups = rows * ((shape.columns + g - 1) / g) + (rest + g - 1) / g;
+  return 128 + padded(raw_bytes + 4 * groups) + 4 * kHistogramBins;
+}
+
+// Largest frame that a good descriptor's data can make.
+constexpr uint64_t frame_bound(const uint32_t d[kHeaderWords]) {
+  return (d[kDescKind] >> 16 & 0xFF) == kCodecBsr ? bsr_frame_bound(d[kDescRawLow], BsrShape(d))
+                                                  : frame_bound(uint64_t(d[kDescRawLow]));
+}
+
+// What is wrong with a descriptor whose CRC is good or not as `crc_good` says: the lowest status,
+// but for extents_fit(). Codec bits not in `codecs` are not built in.
+inline Status check_fields(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {
 #pragma HLS INLINE
   const uint32_t version = d[kDescKind] & 0xFF;
   const uint32_t operation = d[kDescKind] >> 8 & 0xFF;
   const uint32_t codec = operation == kTransfer ? d[kDescKind] >> 16 & 0xFF : uint32_t(kCodecRaw);
   const uint32_t element = d[kDescKind] >> 24;
   const uint32_t first = d[kDescParameters];
+  const int own = codec == kCodecPool ? 4 : codec == kCodecBsr ? 3 : 1;  // parameters
   uint32_t reserved = (d[kDescFlags] & ~(0xFF00u | kLastFrameFlag)) | d[kDescReserved];
   for (int i = 1; i < 8; i++) {
 #pragma HLS UNROLL
-    reserved |= d[kDescParameters + i];
+    if (i >= own) reserved |= d[kDescParameters + i];
   }
-  const bool first_ok = codec == kCodecZve    ? first == 8 || (first == 5 && element == 2)
-                        : codec == kCodecInts ? first <= 1
-                                              : first == 0;
+  const bool parameters_ok = codec == kCodecZve    ? first == 8 || (first == 5 && element == 2)
+                             : codec == kCodecInts ? first <= 1
+                             : codec == kCodecPool ? PoolShape(d).good(element)
+                             : codec == kCodecBsr  ? BsrShape(d).good(element)
+                                                   : first == 0;
+  // bsr's data is whole blocks.
+  const uint32_t rest = codec == kCodecBsr ? (4u << BsrShape(d).words_log2()) - 1 : 0;
   if (d[kDescMagic] != kMagic) return kBadMagic;
   if (!crc_good) return kBadDescriptorCrc;
   if (version != kVersion) return kBadVersion;
@@ -200,11 +310,41 @@ inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, ui
   if (operation == kTransfer) {
     if (codec > 31 || !(codecs >> (codec & 31) & 1)) return kBadCodec;
     if (element != 1 && element != 2 && element != 4 && element != 8) return kBadElement;
-    if (codec == kCodecZve && element != 2 && element != 4) return kBadElement;
+    if ((codec == kCodecZve || codec == kCodecBsr) && element != 2 && element != 4)
+      return kBadElement;
+    if (codec == kCodecPool && element == 8) return kBadElement;
   }
-  if (reserved || !first_ok) return kBadReserved;
-  if (d[kDescRawHigh] || d[kDescRawLow] > kMaxRawBytes) return kBadRawBytes;
+  if (reserved || !parameters_ok) return kBadReserved;
+  if (d[kDescRawHigh] || d[kDescRawLow] > kMaxRawBytes || (d[kDescRawLow] & rest))
+    return kBadRawBytes;
   return kGood;
 }
+
+// Parameters 1 to 3 of some codecs are extents: with the element bytes, they multiply to the raw
+// bytes.
+constexpr int kExtents = 3;
+constexpr bool has_extents(const uint32_t d[kHeaderWords]) {
+  return (d[kDescKind] >> 8 & 0xFF) == kTransfer && (d[kDescKind] >> 16 & 0xFF) == kCodecPool;
+}
+
+#ifndef __SYNTHESIS__  // the engines multiply bit by bit: Extents in ingest.hpp
+// Whether a descriptor that is good so far announces the raw bytes that its extents make, with no
+// more than kMaxRawBytes on the way; true where the codec has none.
+constexpr bool extents_fit(const uint32_t d[kHeaderWords]) {
+  if (!has_extents(d)) return true;
+  uint64_t product = d[kDescKind] >> 24;
+  for (int n = 0; n < kExtents; n++) {
+    product *= d[kDescParameters + 1 + n];
+    if (product > kMaxRawBytes) return false;
+  }
+  return product == d[kDescRawLow];
+}
+
+// The lowest status of all. Codec bits not in `codecs` are not built in.
+inline Status check_descriptor(const uint32_t d[kHeaderWords], bool crc_good, uint32_t codecs) {
+  const Status status = check_fields(d, crc_good, codecs);
+  return status == kGood && !extents_fit(d) ? kBadRawBytes : status;
+}
+#endif
 
 }  // namespace actdma

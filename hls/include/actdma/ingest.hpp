@@ -6,11 +6,13 @@
 #include "crc.hpp"
 #include "frame.hpp"
 #include "records.hpp"
+#include "route.hpp"
 
 namespace actdma {
 
 constexpr uint32_t kCodecsBuiltIn =
-    1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecZve | 1u << kCodecInts | 1u << kCodecRle;
+    1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecZve | 1u << kCodecInts | 1u << kCodecRle |
+    (ACTDMA_POOL ? 1u << kCodecPool : 0) | (ACTDMA_BSR ? 1u << kCodecBsr : 0);
 
 // An input beat and the CRC register after it.
 template <int L>
@@ -31,6 +33,8 @@ struct Tail {
   uint32_t raw_crc;  // CRC of the raw data, decompressor: as announced
   bool refused;      // by the descriptor alone: no data follows
   bool identify;
+  bool lossy;
+  uint8_t route;  // of the codec (route.hpp)
 };
 
 // A packet with bytes left out is not a multiple of 64 bytes, unless its descriptor is refused
@@ -130,15 +134,61 @@ struct Header {
     tail.raw_low = d[kDescRawLow];
     tail.raw_high = d[kDescRawHigh];
   }
+  // What becomes of the packet, now that its status is known.
+  void decide(Tail& tail) const {
+#pragma HLS INLINE
+    tail.identify = tail.status == kGood && identify();
+    tail.refused = tail.status != kGood || tail.identify;
+    tail.route = tail.refused ? kRouteBlocks : route_of(format().codec);
+    tail.lossy = !tail.refused && is_lossy(format().codec);
+  }
+};
+
+// extents_fit() by shifting and adding, a bit in a cycle: no multiplier lies in ingest's loop.
+struct Extents {
+  uint32_t product = 0;  // of the element bytes and the extents so far
+  uint32_t factor = 0;   // what is left of the extent under way
+  uint32_t addend = 0;
+  uint32_t sum = 0;
+  int taken = 0;  // extents begun
+  bool over = false;
+
+  void begin(const uint32_t d[kHeaderWords]) {
+#pragma HLS INLINE
+    product = d[kDescKind] >> 24;
+  }
+  bool fit(const uint32_t d[kHeaderWords]) const { return !over && product == d[kDescRawLow]; }
+  // One cycle; true after the last.
+  bool step(const uint32_t d[kHeaderWords]) {
+#pragma HLS INLINE
+    if (factor == 0) {
+      if (taken > 0) product = sum;
+      if (taken == kExtents) return true;
+      for (int n = 0; n < kExtents; n++) {
+#pragma HLS UNROLL
+        if (taken == n) factor = d[kDescParameters + 1 + n];
+      }
+      taken++;
+      addend = product;
+      sum = 0;
+      return false;
+    }
+    // Nothing here outgrows 32 bits: a factor with bits left for a greater addend ends it.
+    if (factor & 1) sum += addend;
+    factor >>= 1;
+    addend <<= 1;
+    over = sum > kMaxRawBytes || (factor && addend > kMaxRawBytes);
+    if (over) taken = kExtents, factor = 0;
+    return over;
+  }
 };
 
 // A beat of raw data on its way to the block engine.
 template <int L>
-struct RawBeat {
-  uint32_t w[L];
+struct RawBeat : Beat<L> {
   Format format;
   bool block_end;
-  bool last;
+  uint8_t route;
 };
 template <int L>
 using RawStream = Stream<RawBeat<L>, kShallow>;
@@ -146,15 +196,27 @@ using RawStream = Stream<RawBeat<L>, kShallow>;
 // Compressor: checks the descriptor, echoes it to `head`, forwards exactly the data announced.
 template <int L>
 struct Ingest {
-  enum Phase : uint8_t { kHeader, kCheck, kDecide, kEcho, kHeadEnd, kData, kDrain, kEnd };
+  enum Phase : uint8_t {
+    kHeader,
+    kCheck,
+    kMeasure,
+    kWeigh,
+    kDecide,
+    kEcho,
+    kHeadEnd,
+    kData,
+    kDrain,
+    kEnd
+  };
   Phase phase = kHeader;
   Header<L> header;
+  Extents extents;
   uint32_t beats_left = 0;   // of the data announced
   uint32_t block_beats = 0;  // so far in this block
   bool packet_over = false;
   bool broken = false;
   uint32_t crc = 0;  // after the descriptor
-  Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false};
+  Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false, false, 0};
 
   bool takes() const { return phase == kHeader || phase == kData || phase == kDrain; }
   bool done() const { return phase == kEnd; }
@@ -172,17 +234,29 @@ struct Ingest {
       read_header(in);
     } else if (phase == kCheck) {
       // A cycle of its own: nothing waits for the check but the next phase.
-      tail.status = check_descriptor(header.d, crc == kCrcResidue, kCodecsBuiltIn);
+      tail.status = check_fields(header.d, crc == kCrcResidue, kCodecsBuiltIn);
       header.fill(tail);
+      extents.begin(header.d);
+      phase = has_extents(header.d) ? kMeasure : kDecide;
+    } else if (phase == kMeasure) {
+      if (extents.step(header.d)) phase = kWeigh;
+    } else if (phase == kWeigh) {
+      if (tail.status == kGood && !extents.fit(header.d)) tail.status = kBadRawBytes;
       phase = kDecide;
     } else if (phase == kDecide) {
-      tail.identify = tail.status == kGood && header.identify();
-      tail.refused = tail.status != kGood || tail.identify;
+      header.decide(tail);
       phase = tail.refused ? kHeadEnd : kEcho;
     } else if (phase == kEcho) {
       head.last = false;
       header.rotate(head.w);
       head_valid = true;
+      for (int i = 0; i < L; i++) {
+#pragma HLS UNROLL
+        data.w[i] = head.w[i];
+      }
+      data.block_end = data.last = false;
+      data.route = tail.route;
+      data_valid = tail.route != kRouteBlocks;
       if (header.beats == 2 * kHeaderWords / L) {
         beats_left = header.raw_words() / L;
         phase = kHeadEnd;
@@ -236,6 +310,7 @@ struct Ingest {
     data.format = header.format();
     data.block_end = ++block_beats == kBlockBeats<L> || beats_left == 0 || in.last;
     data.last = false;
+    data.route = tail.route;
     if (data.block_end) block_beats = 0;
     tail.raw_crc = ~in.crc;
     if (beats_left == 0 || in.last) close();
@@ -262,6 +337,7 @@ void ingest(Stream<CheckedBeat<L>, kShallow>& in, BeatStream<L>& head, RawStream
   }
   RawBeat<L> end = {};
   end.last = end.block_end = true;
+  end.route = state.tail.route;
   data.write(end);
   tail.write(state.closed());
 }
@@ -270,13 +346,24 @@ void ingest(Stream<CheckedBeat<L>, kShallow>& in, BeatStream<L>& head, RawStream
 // trailer.
 template <int L>
 struct IngestFrame {
-  enum Phase : uint8_t { kHeader, kCheck, kDecide, kPayload, kDrain, kEnd };
+  enum Phase : uint8_t {
+    kHeader,
+    kCheck,
+    kMeasure,
+    kWeigh,
+    kDecide,
+    kEcho,
+    kPayload,
+    kDrain,
+    kEnd
+  };
   static constexpr uint32_t kHold = kHeaderWords / L;  // beats held back
   Phase phase = kHeader;
   Header<L> header;
+  Extents extents;
   Header<L> hold;     // the latest 16 words of the packet after the descriptor
   uint32_t held = 0;  // beats in it
-  Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false};
+  Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false, false, 0};
 
   bool packet_over = false;
   bool broken = false;
@@ -286,9 +373,12 @@ struct IngestFrame {
   bool done() const { return phase == kEnd; }
   Tail closed() const { return close_tail(tail, broken); }
 
-  void step(const CheckedBeat<L>& in, Job& job, bool& job_valid, Beat<L>& data, bool& data_valid) {
+  void step(const CheckedBeat<L>& in, Job& job, bool& job_valid, RoutedBeat<L>& data,
+            bool& data_valid) {
 #pragma HLS INLINE
     job_valid = data_valid = false;
+    data.last = false;
+    data.route = tail.route;
     if (takes() && in.broken) broken = true;
     if (phase == kHeader) {
       const bool whole = header.shift(in.w);
@@ -301,21 +391,30 @@ struct IngestFrame {
         phase = kDecide;
       }
     } else if (phase == kCheck) {
-      tail.status = check_descriptor(header.d, crc == kCrcResidue, kCodecsBuiltIn);
+      tail.status = check_fields(header.d, crc == kCrcResidue, kCodecsBuiltIn);
       header.fill(tail);
+      extents.begin(header.d);
+      phase = has_extents(header.d) ? kMeasure : kDecide;
+    } else if (phase == kMeasure) {
+      if (extents.step(header.d)) phase = kWeigh;
+    } else if (phase == kWeigh) {
+      if (tail.status == kGood && !extents.fit(header.d)) tail.status = kBadRawBytes;
       phase = kDecide;
     } else if (phase == kDecide) {
       decide();
       job.format = header.format();
       job.raw_words = header.raw_words();
-      job.refused = tail.refused;
+      job.refused = tail.refused || tail.route != kRouteBlocks;
       job_valid = true;
+    } else if (phase == kEcho) {
+      header.rotate(data.w);
+      data_valid = true;
+      if (header.beats == 2 * kHeaderWords / L) phase = kPayload;
     } else if (phase == kPayload) {
       for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
         data.w[i] = hold.d[i];
       }
-      data.last = false;
       data_valid = held == kHold;
       hold.shift(in.w);
       if (held < kHold) held++;
@@ -331,11 +430,13 @@ struct IngestFrame {
  private:
   void decide() {
 #pragma HLS INLINE
-    tail.identify = tail.status == kGood && header.identify();
-    tail.refused = tail.status != kGood || tail.identify;
+    header.decide(tail);
     // An identify request ends here, a frame does not.
     if (tail.status == kGood && tail.identify != packet_over) tail.status = kBadLength;
-    phase = packet_over ? kEnd : tail.refused ? kDrain : kPayload;
+    phase = packet_over                  ? kEnd
+            : tail.refused               ? kDrain
+            : tail.route != kRouteBlocks ? kEcho
+                                         : kPayload;
   }
   void check_trailer(uint32_t frame_crc) {
 #pragma HLS INLINE
@@ -356,8 +457,8 @@ struct IngestFrame {
 };
 
 template <int L>
-void ingest_frame(Stream<CheckedBeat<L>, kShallow>& in, Stream<Job, 2>& job, BeatStream<L>& data,
-                  Stream<Tail, 2>& tail) {
+void ingest_frame(Stream<CheckedBeat<L>, kShallow>& in, Stream<Job, 2>& job,
+                  Stream<RoutedBeat<L>, kShallow>& data, Stream<Tail, 2>& tail) {
   IngestFrame<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
 #pragma HLS ARRAY_PARTITION variable = state.hold.d type = complete
@@ -366,7 +467,7 @@ void ingest_frame(Stream<CheckedBeat<L>, kShallow>& in, Stream<Job, 2>& job, Bea
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Job the_job;
-    Beat<L> beat;
+    RoutedBeat<L> beat;
     bool job_valid, data_valid;
     CheckedBeat<L> checked = {};
     if (state.takes()) checked = in.read();
@@ -374,7 +475,10 @@ void ingest_frame(Stream<CheckedBeat<L>, kShallow>& in, Stream<Job, 2>& job, Bea
     if (job_valid) job.write(the_job);
     if (data_valid) data.write(beat);
   }
-  data.write(end_beat<L>());
+  RoutedBeat<L> end = {};
+  end.last = true;
+  end.route = state.tail.route;
+  data.write(end);
   tail.write(state.closed());
 }
 

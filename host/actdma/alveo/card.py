@@ -16,7 +16,7 @@ from ..board import BoardError
 from ..board.answers import check_answer, check_frame, check_identity
 from ..board.packets import refuse_impossible, write_request
 from ..board.turns import Turns
-from ..codecs import reference
+from ..codecs import Coding, reference
 from ..frame import (
     FRAME_BYTES,
     HEADER_BYTES,
@@ -117,16 +117,17 @@ class Card:
         return {**self._info, "codecs": list(self._info["codecs"])}
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
     ) -> Frame:
         """See `actdma.backend.Backend.compress`; cycles are the units' sum. `BoardError` if the
         card fails."""
-        self._check_codec(codec)
         plan = list(descriptors(data.size, dtype, codec, frame_bytes))
+        number = Codec(plan[0].codec)
+        self._check_codec(number)
         if not data.size:
             empty = reference.encode_frame(data, plan[0])
-            return Frame(empty, (0, empty.size), 0, dtype, codec)
-        out = np.empty(sum(frame_bound(d.raw_bytes) for d in plan), np.uint8)
+            return Frame(empty, (0, empty.size), 0, dtype, number)
+        out = np.empty(sum(d.frame_bound for d in plan), np.uint8)
         offsets = [0]
 
         def take(packet: np.ndarray, answer: np.ndarray) -> None:
@@ -141,14 +142,14 @@ class Card:
                 start += part.size
                 yield Job(
                     HEADER_BYTES + padded(part.size),
-                    frame_bound(part.size),
+                    descriptor.frame_bound,
                     functools.partial(write_request, descriptor=descriptor, data=part),
                     take,
                 )
 
         cycles = self._work(Engine.COMPRESSOR, jobs())
         out.resize(offsets[-1], refcheck=False)
-        return Frame(out, tuple(offsets), data.size, dtype, codec, cycles)
+        return Frame(out, tuple(offsets), data.size, dtype, number, cycles)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
         """See `actdma.backend.Backend.decompress`; cycles are the units' sum. `BoardError` if the

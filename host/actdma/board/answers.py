@@ -6,6 +6,7 @@ import numpy as np
 
 from ..frame import (
     HEADER_BYTES,
+    LOSSLESS,
     VERSION,
     Engine,
     FrameError,
@@ -13,6 +14,7 @@ from ..frame import (
     Trailer,
     answer_bytes,
     crc,
+    extension_bytes,
     padded,
 )
 from .errors import BoardError
@@ -28,7 +30,8 @@ def check_frame(answer: np.ndarray, packet: np.ndarray) -> None:
         raise BoardError(f"the compressor refused its input: {FrameError(trailer.status)}")
     if answer[:HEADER_BYTES].tobytes() != packet[:HEADER_BYTES].tobytes():
         raise BoardError("the answer does not begin with the descriptor that was sent")
-    expected = 2 * HEADER_BYTES + padded(trailer.payload_bytes)
+    codec = int(packet[6])
+    expected = 2 * HEADER_BYTES + padded(trailer.payload_bytes) + extension_bytes(codec)
     if answer.size != expected:
         raise BoardError(
             f"the answer has {answer.size} bytes, its trailer announces {expected}: beats were "
@@ -36,7 +39,7 @@ def check_frame(answer: np.ndarray, packet: np.ndarray) -> None:
         )
     if trailer.frame_crc != crc(answer[:-4]):
         raise BoardError("the answer was damaged on its way (frame CRC does not match)")
-    if trailer.raw_crc != crc(packet[HEADER_BYTES:]):
+    if trailer.raw_crc != (crc(packet[HEADER_BYTES:]) if codec in LOSSLESS else 0):
         raise BoardError("the compressor read other data than was sent (raw CRC does not match)")
 
 

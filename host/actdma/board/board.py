@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from types import TracebackType
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import descriptors, packets_into
-from ..codecs import reference
+from ..codecs import Coding, reference
 from ..frame import (
     BLOCK_BYTES,
     FRAME_BYTES,
@@ -105,19 +106,22 @@ class Board:
         return {**self._info, "codecs": list(self._info["codecs"])}
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
     ) -> Frame:
         """See `actdma.backend.Backend.compress`. ValueError if a frame of ``frame_bytes`` might not
         fit the DMA's length register, `BoardError` if the board fails."""
-        self._check_codec(codec)
-        limit = self._links[Engine.COMPRESSOR].max_bytes
-        if frame_bound(min(frame_bytes, data.size)) > limit:
-            raise ValueError(
-                f"frame_bytes is {frame_bytes}; through this board's DMA (length register up to "
-                f"{limit} bytes) at most {_largest_raw(limit)} fit"
-            )
         plan = list(descriptors(data.size, dtype, codec, frame_bytes))
-        out = np.empty(sum(frame_bound(d.raw_bytes) for d in plan), np.uint8)
+        self._check_codec(plan[0].codec)
+        limit = self._links[Engine.COMPRESSOR].max_bytes
+        if plan[0].frame_bound > limit:
+            what = f"frame_bytes is {frame_bytes}"
+            if plan[0].raw_bytes > frame_bytes:
+                what = f"a {codec.unit} has {plan[0].raw_bytes} bytes"
+            raise ValueError(
+                f"{what}; through this board's DMA (length register up to {limit} bytes) at most "
+                f"{_largest_raw(limit, plan[0])} fit"
+            )
+        out = np.empty(sum(d.frame_bound for d in plan), np.uint8)
         offsets, cycles, start = [0], None, 0
         for descriptor in plan:
             stop = start + descriptor.raw_bytes
@@ -126,7 +130,7 @@ class Board:
             cycles = _add(cycles, taken)
             start = stop
         out.resize(offsets[-1], refcheck=False)
-        return Frame(out, tuple(offsets), data.size, dtype, codec, cycles)
+        return Frame(out, tuple(offsets), data.size, dtype, Codec(plan[0].codec), cycles)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
         """See `actdma.backend.Backend.decompress`. `BoardError` if the board fails."""
@@ -179,7 +183,7 @@ class Board:
             return answer.size
 
         return self._exchange(
-            Engine.COMPRESSOR, HEADER_BYTES + size, frame_bound(data.size), fill, take
+            Engine.COMPRESSOR, HEADER_BYTES + size, descriptor.frame_bound, fill, take
         )
 
     def _decompress_one(
@@ -293,9 +297,10 @@ def _add(total: int | None, more: int | None) -> int | None:
     return total if more is None else (total or 0) + more
 
 
-def _largest_raw(limit: int) -> int:
-    """The largest multiple of a block whose frame has at most ``limit`` bytes."""
+def _largest_raw(limit: int, descriptor: Descriptor) -> int:
+    """The largest multiple of a block whose frame, coded like ``descriptor``'s, has at most
+    ``limit`` bytes."""
     raw = min(limit, MAX_RAW_BYTES) // BLOCK_BYTES * BLOCK_BYTES
-    while raw and frame_bound(raw) > limit:
+    while raw and dataclasses.replace(descriptor, raw_bytes=raw).frame_bound > limit:
         raw -= BLOCK_BYTES
     return raw

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..codecs import reference
-from ..frame import ALIGN, HEADER_BYTES, Descriptor, frame_bound
+from ..frame import ALIGN, HEADER_BYTES, Descriptor
 
 
 def write_request(packet: np.ndarray, descriptor: Descriptor, data: np.ndarray) -> None:
@@ -18,5 +18,5 @@ def write_request(packet: np.ndarray, descriptor: Descriptor, data: np.ndarray) 
 def refuse_impossible(descriptor: Descriptor, frame: np.ndarray) -> None:
     """`FrameError` if no transfer fits ``frame`` and no good frame has its length: the reference
     says what is wrong first, as the engine would."""
-    if frame.size % ALIGN or frame.size > frame_bound(descriptor.raw_bytes):
+    if frame.size % ALIGN or frame.size > descriptor.frame_bound:
         reference.decode_frame(frame)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ..frame import Codec, DType
+from ..frame import LOSSLESS, Codec, DType
+from .bsr import Bsr
+from .coding import Coding, Lossy
+from .pool import Pool
+
+__all__ = ["Bsr", "Coding", "Lossy", "Pool", "best_codec", "parameters", "takes"]
 
 _EXPONENT_BITS = {
     DType.float32: 8,
@@ -18,8 +23,10 @@ _SIGNED = {
 
 
 def takes(codec: Codec, dtype: DType) -> bool:
-    """Whether ``codec`` can store elements of ``dtype``: zve floating point of 16 and 32 bits and
-    its complex pairs, ints integers and bool, the others everything."""
+    """Whether the lossless ``codec`` can store elements of ``dtype``: zve floating point of 16 and
+    32 bits and its complex pairs, ints integers and bool, the others everything."""
+    if codec not in LOSSLESS:
+        return False
     return dtype in {Codec.ZVE: _EXPONENT_BITS, Codec.INTS: _SIGNED}.get(codec, DType)
 
 

@@ -8,18 +8,21 @@ from ..frame import (
     ALLOWED_MODES,
     BLOCK_BYTES,
     HEADER_BYTES,
+    LOSSLESS,
     Codec,
     Descriptor,
     FrameError,
     Mode,
     Operation,
+    PoolShape,
     Status,
     Trailer,
     blocks,
+    check_end,
     crc,
     padded,
 )
-from . import records, rle, zvc
+from . import bsr, pool, records, rle, zvc
 from .ints import Ints
 from .zve import Zve
 
@@ -117,21 +120,15 @@ def _lengths(w0: int, block_bytes: int, descriptor: Descriptor) -> tuple[int, in
 
 def encode_frame(raw: np.ndarray, descriptor: Descriptor) -> np.ndarray:
     """The frame that holds ``raw`` (uint8, 1-D, ``descriptor.raw_bytes`` long)."""
-    data = np.zeros(padded(raw.size), np.uint8)
-    data[: raw.size] = raw
-    words = [
-        encode_block(data[i : i + BLOCK_BYTES], descriptor)
-        for i in range(0, data.size, BLOCK_BYTES)
-    ]
-    payload = b"".join(w.tobytes() for w in words)
+    payload, extension, raw_crc = _encode_payload(raw, descriptor)
     head = descriptor.pack()
-    body = head + payload + bytes(padded(len(payload)) - len(payload))
+    body = head + payload + bytes(padded(len(payload)) - len(payload)) + extension
     trailer = Trailer(
         sequence=descriptor.sequence,
         descriptor_crc=int.from_bytes(head[-4:], "little"),
         raw_bytes=descriptor.raw_bytes,
         payload_bytes=len(payload),
-        raw_crc=crc(data),
+        raw_crc=raw_crc,
     )
     return np.frombuffer(body + trailer.pack(crc(body)), np.uint8)
 
@@ -143,35 +140,34 @@ def decode_frame(packet: np.ndarray) -> tuple[Descriptor, np.ndarray]:
         raise FrameError(Status.OPERATION, "an identify request holds no data")
     if packet.size % 64 or packet.size < 2 * HEADER_BYTES:
         raise FrameError(Status.LENGTH, f"{packet.size} bytes")
-    data, walked = _decode_payload(packet[HEADER_BYTES:-HEADER_BYTES].view("<u4"), descriptor)
-    if padded(walked) != packet.size - 2 * HEADER_BYTES:
-        raise FrameError(Status.LENGTH, "data follows the last block")
-    trailer = Trailer.unpack(packet)
-    announced = (
-        trailer.status,
-        trailer.sequence,
-        trailer.descriptor_crc,
-        trailer.raw_bytes,
-        trailer.payload_bytes,
-    )
-    descriptor_crc = int.from_bytes(bytes(packet[HEADER_BYTES - 4 : HEADER_BYTES]), "little")
-    if announced != (
-        Status.GOOD,
-        descriptor.sequence,
-        descriptor_crc,
-        descriptor.raw_bytes,
-        walked,
-    ):
-        raise FrameError(Status.TRAILER)
-    if trailer.frame_crc != crc(packet[:-4]):
-        raise FrameError(Status.FRAME_CRC)
-    if trailer.raw_crc != crc(data):
-        raise FrameError(Status.RAW_CRC)
+    words = packet[HEADER_BYTES:-HEADER_BYTES].view("<u4")
+    data, walked = _decode_payload(words, descriptor)
+    raw_crc = crc(data) if descriptor.codec in LOSSLESS else 0
+    check_end(packet, descriptor, walked, raw_crc)
     return descriptor, data[: descriptor.raw_bytes]
 
 
+def _encode_payload(raw: np.ndarray, descriptor: Descriptor) -> tuple[bytes, bytes, int]:
+    """Payload, extension, and the raw CRC of a frame."""
+    if descriptor.codec == Codec.BSR:
+        return *bsr.encode(raw, descriptor), 0
+    if descriptor.codec == Codec.POOL:
+        return pool.encode(raw, PoolShape.of(descriptor.parameters)), b"", 0
+    data = np.zeros(padded(raw.size), np.uint8)
+    data[: raw.size] = raw
+    words = [
+        encode_block(data[i : i + BLOCK_BYTES], descriptor)
+        for i in range(0, data.size, BLOCK_BYTES)
+    ]
+    return b"".join(w.tobytes() for w in words), b"", crc(data)
+
+
 def _decode_payload(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int]:
-    """Padded raw data of all blocks, and the bytes they took."""
+    """The data, of blocks with its padding, and the bytes that the payload takes."""
+    if descriptor.codec == Codec.POOL:
+        return pool.decode(words, PoolShape.of(descriptor.parameters))
+    if descriptor.codec == Codec.BSR:
+        return bsr.decode(words, descriptor)
     total = padded(descriptor.raw_bytes)
     parts, position = [np.empty(0, np.uint8)], 0
     for number in range(blocks(total)):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..backend import descriptors, packets_into
-from ..frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status, frame_bound
+from ..codecs import Coding
+from ..frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status
 from . import _native
 
 # From here on the result of decompressing is written past the caches: it would not stay in them.
@@ -18,11 +19,11 @@ class NativeBackend:
     name = "native"
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
     ) -> Frame:
         """Frames of ``data`` (uint8, 1-D, C-contiguous), ``frame_bytes`` of raw data in each."""
         parts = list(descriptors(data.size, dtype, codec, frame_bytes))
-        bound = sum(frame_bound(d.raw_bytes) for d in parts)
+        bound = sum(d.frame_bound for d in parts)
         out = np.empty(bound + _native.ENCODE_SLACK, np.uint8)
         offsets, start = [0], 0
         for descriptor in parts:
@@ -32,7 +33,7 @@ class NativeBackend:
             start = stop
         # Gives the rest back without a copy. No view of it is left, so no references need counting.
         out.resize(offsets[-1], refcheck=False)
-        return Frame(out, tuple(offsets), data.size, dtype, codec)
+        return Frame(out, tuple(offsets), data.size, dtype, Codec(parts[0].codec))
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
         """Write the data of ``frame`` to ``out`` (uint8, 1-D, C-contiguous, its exact length).

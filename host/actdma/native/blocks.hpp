@@ -12,8 +12,8 @@ namespace actdma::native {
 
 constexpr size_t kBlockBytes = 4 * kBlockWords;
 
-// The codecs that are built in, a bit each.
-constexpr uint32_t kCodecs =
+// The codecs whose frames are blocks, a bit each.
+constexpr uint32_t kBlockCodecs =
     1u << kCodecRaw | 1u << kCodecZvc | 1u << kCodecZve | 1u << kCodecInts | 1u << kCodecRle;
 
 // Bytes that encode_block may write past the longest block: what a mask plane and a full data plane

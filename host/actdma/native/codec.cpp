@@ -4,9 +4,13 @@
 #include <cstring>
 
 #include "bits.hpp"
+#include "bsr.hpp"
+#include "pool.hpp"
 
 namespace actdma::native {
 namespace {
+
+constexpr uint32_t kBuiltIn = kBlockCodecs | 1u << kCodecPool | 1u << kCodecBsr;
 
 Stream stream_of(const uint32_t descriptor[kHeaderWords]) {
   const Coding coding{descriptor[kDescKind] >> 16 & 0xFF, element_log2(descriptor[kDescKind] >> 24),
@@ -70,6 +74,34 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
   return kGood;
 }
 
+// Writes the payload, and to `extension` what lies between it and the trailer.
+static uint8_t* encode_payload(const Kernels& kernels, const uint8_t* raw,
+                               const uint32_t d[kHeaderWords], uint8_t* out, uint8_t* extension,
+                               Stream& stream) {
+  switch (stream.coding.codec) {
+    case kCodecPool:
+      return encode_pool(raw, PoolShape(d), out);
+    case kCodecBsr:
+      return encode_bsr(raw, d[kDescRawLow], BsrShape(d), out, extension);
+    default:
+      return encode_blocks(kernels, raw, d[kDescRawLow], out, stream);
+  }
+}
+
+static Status decode_payload(const Kernels& kernels, const uint8_t*& in, const uint8_t* end,
+                             const uint32_t d[kHeaderWords], uint8_t* out, bool past_caches,
+                             Stream& stream) {
+  switch (stream.coding.codec) {
+    case kCodecPool:
+      return decode_pool(in, end, PoolShape(d), out);
+    case kCodecBsr:
+      return decode_bsr(in, end, BsrShape(d), out, d[kDescRawLow]);
+    default:
+      return decode_blocks(kernels, in, static_cast<size_t>(end - in), out, d[kDescRawLow],
+                           past_caches, stream);
+  }
+}
+
 size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* descriptor,
                     uint8_t* out) {
   uint32_t d[kHeaderWords];
@@ -78,10 +110,15 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
   Stream stream = stream_of(d);
   stream.frame_crc = kernels.crc32c(0, out, kHeaderBytes);
   uint8_t* const payload = out + kHeaderBytes;
-  uint8_t* const end = encode_blocks(kernels, raw, d[kDescRawLow], payload, stream);
+  uint8_t extension[kHistogramBytes];
+  uint8_t* const end = encode_payload(kernels, raw, d, payload, extension, stream);
   const auto payload_bytes = static_cast<size_t>(end - payload);
-  uint8_t* const trailer = payload + padded(payload_bytes);
-  std::memset(end, 0, static_cast<size_t>(trailer - end));
+  uint8_t* const padded_end = payload + padded(payload_bytes);
+  uint8_t* const trailer = padded_end + extension_bytes(stream.coding.codec);
+  if (is_lossy(stream.coding.codec))
+    stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
+  std::memset(end, 0, static_cast<size_t>(padded_end - end));
+  std::memcpy(padded_end, extension, extension_bytes(stream.coding.codec));
 
   uint32_t t[kHeaderWords] = {};
   t[kTrailMagic] = kTrailerMagic;
@@ -101,7 +138,7 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
 Status read_descriptor(const Kernels& kernels, const uint8_t* bytes, uint32_t words[kHeaderWords]) {
   std::memcpy(words, bytes, kHeaderBytes);
   return check_descriptor(words, words[kDescCrc] == kernels.crc32c(0, bytes, 4 * kDescCrc),
-                          kCodecs);
+                          kBuiltIn);
 }
 
 Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
@@ -119,11 +156,13 @@ Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet
   const uint8_t* const payload = packet + kHeaderBytes;
   const uint8_t* const trailer = packet + packet_bytes - kHeaderBytes;
   const uint8_t* in = payload;
-  const Status blocks_status = decode_blocks(kernels, in, static_cast<size_t>(trailer - payload),
-                                             out, out_bytes, past_caches, stream);
-  if (blocks_status != kGood) return blocks_status;
+  const Status payload_status = decode_payload(kernels, in, trailer, d, out, past_caches, stream);
+  if (payload_status != kGood) return payload_status;
   const auto payload_bytes = static_cast<size_t>(in - payload);
-  if (payload + padded(payload_bytes) != trailer) return kBadLength;
+  if (payload + padded(payload_bytes) + extension_bytes(stream.coding.codec) != trailer)
+    return kBadLength;
+  if (is_lossy(stream.coding.codec))
+    stream.frame_crc = kernels.crc32c(stream.frame_crc, payload, payload_bytes);
 
   uint32_t t[kHeaderWords];
   std::memcpy(t, trailer, kHeaderBytes);

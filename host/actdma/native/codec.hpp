@@ -31,7 +31,7 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
                      size_t raw_bytes, bool past_caches, Stream& stream);
 
 // Writes the frame of `raw`, which is as long as its good `descriptor` says, to `out`
-// (frame_bound(raw_bytes) + kEncodeSlack bytes long) and returns the frame's length.
+// (frame_bound(descriptor) + kEncodeSlack bytes long) and returns the frame's length.
 size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* descriptor,
                     uint8_t* out);
 

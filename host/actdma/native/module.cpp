@@ -31,7 +31,7 @@ Stream plain_stream(uint32_t codec, uint32_t element_bytes, uint32_t parameter) 
   uint32_t words[kHeaderWords] = {kMagic,
                                   kVersion | kTransfer << 8 | codec << 16 | element_bytes << 24};
   words[kDescParameters] = parameter;
-  const Status status = check_descriptor(words, true, kCodecs);
+  const Status status = check_descriptor(words, true, kBlockCodecs);
   if (codec > 0xFF || status == kBadCodec) throw py::value_error("unknown codec");
   if (element_bytes > 0xFF || status == kBadElement) {
     throw py::value_error("element_bytes is not 1, 2, 4 or 8, or none that the codec takes");
@@ -48,7 +48,7 @@ size_t py_encode_frame(const py::object& raw, const py::object& descriptor, cons
       (words[kDescKind] >> 8 & 0xFF) != kTransfer || words[kDescRawLow] != from.size()) {
     throw py::value_error("the descriptor is not that of the data");
   }
-  if (to.size() < frame_bound(from.size()) + kEncodeSlack) throw py::value_error("out is short");
+  if (to.size() < frame_bound(words) + kEncodeSlack) throw py::value_error("out is short");
   const py::gil_scoped_release unlocked;
   return encode_frame(kernels, from.data(), head.data(), to.data());
 }
@@ -108,7 +108,7 @@ PYBIND11_MODULE(_native, m) {
   m.attr("DECODE_SLACK") = kDecodeSlack;
   m.def("encode_frame", &py_encode_frame, py::arg("raw"), py::arg("descriptor"), py::arg("out"),
         "Writes the frame of `raw`, described by the 64 bytes of `descriptor`, to `out` "
-        "(frame_bound(len(raw)) + ENCODE_SLACK bytes) and returns its length in bytes.");
+        "(its frame_bound + ENCODE_SLACK bytes) and returns its length in bytes.");
   m.def("decode_frame", &py_decode_frame, py::arg("packet"), py::arg("out"),
         py::arg("past_caches") = false,
         "Reads the frame `packet` to `out`, exactly as long as its raw data. Returns the status.");
