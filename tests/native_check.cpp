@@ -121,9 +121,40 @@ Bytes damaged(const Kernels& kernels, Bytes packet) {
   return packet;
 }
 
+// Pooled maps of every kind and k, on buffers of exactly the allowed size.
+void check_pool(const Kernels& kernels) {
+  for (const uint32_t kind : {kPoolFp32, kPoolBf16, kPoolFp16, kPoolInt8}) {
+    for (const uint32_t k : {2u, 4u, 8u}) {
+      for (const uint32_t width : {1u, 7u, 8u, 33u, kPoolRowBytes >> pool_element_log2(kind)}) {
+        const uint32_t height = random_bits() % 10 + 1, maps = random_bits() % 3;
+        const Case c = {kCodecPool, 1u << pool_element_log2(kind), k | kind << 8};
+        const size_t size = size_t{height} * width * maps * c.element_bytes;
+        Bytes descriptor = descriptor_of(kernels, c, size);
+        const uint32_t extents[] = {height, width, maps};
+        std::memcpy(&descriptor[4 * (kDescParameters + 1)], extents, sizeof extents);
+        set_word(&descriptor[4 * kDescCrc], kernels.crc32c(0, descriptor.data(), 4 * kDescCrc));
+        const Bytes packet = encode(kernels, random_raw(size, c, 90), descriptor);
+        Bytes back(size), again(size);
+        if (decode(kernels, packet, false, back)) fail(kernels, "pool: refused", size);
+        // The means of the means are the same, but for the rounding of floating point.
+        if (kind == kPoolInt8) {
+          const Bytes second = encode(kernels, back, descriptor);
+          if (decode(kernels, second, false, again)) fail(kernels, "pool: refused", size);
+          if (again != back) fail(kernels, "pool: other means", size);
+        }
+        for (size_t cut = 0; cut < packet.size(); cut += random_bits() % 256 + 1) {
+          const Bytes hostile(packet.begin(), packet.begin() + static_cast<long>(cut));
+          if (decode(kernels, hostile, false, again) == kGood) fail(kernels, "pool: cut off", size);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
+  check_pool(*portable_kernels());
   const Kernels& portable = *portable_kernels();
   const size_t sizes[] = {0, 1, 3, 60, 63, 64, 65, 127, 192, 4096, 8191, 8192, 8193, 8256, 20000};
   for (const size_t size : sizes) {

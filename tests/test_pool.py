@@ -225,6 +225,16 @@ def test_zeros_keep_their_sign_and_constants_their_value():
     assert (actdma.decompress(actdma.compress(x, Pool(8))) == x).all()
 
 
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("k", KS)
+def test_what_lies_beyond_the_edge_leaves_minus_zero_alone(lanes, k):
+    for dtype in (DType.float32, DType.bfloat16, DType.float16):
+        for shape in ((2, 1, 1), (1, k + 1, k + 1), (1, 2 * k - 1, 3 * k - 1)):
+            bits = np.full(shape, 1 << (8 * dtype.itemsize - 1), f"u{dtype.itemsize}")
+            raw = bits.view(np.uint8).reshape(-1)
+            assert (check_everywhere(raw, describe(dtype, k, shape), lanes) == raw).all()
+
+
 def test_flushed_denormals_and_other_roundings_of_the_caller_change_nothing():
     raw = random_maps(np.random.default_rng(0), DType.float32, (2, 16, 16))
     raw.view(np.uint32)[:] &= 0x80FFFFFF  # mostly denormals

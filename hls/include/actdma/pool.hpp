@@ -4,8 +4,8 @@
 //   raw -> narrow -> pool_rows -> pool_sum -> pool_scale -> pack_bytes -> widen -> payload
 //   payload -> narrow -> unpool -> pack_bytes -> widen -> raw
 //
-// A row takes a cycle for each window, and at least kRowCycles: so long an addition to the row
-// above may take on its way through the line buffer.
+// A row takes a cycle for each window (of 64 bits where the stream has no more), and at least
+// kRowCycles: so long an addition to the row above may take on its way through the line buffer.
 #pragma once
 
 #include "axis.hpp"

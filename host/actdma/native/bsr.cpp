@@ -1,30 +1,15 @@
 #include "bsr.hpp"
 
 #include <algorithm>
-#include <cfenv>
 #include <cstring>
 
+#include "arithmetic.hpp"
 #include "bits.hpp"
 
 namespace actdma::native {
 namespace {
 
 constexpr size_t kMaskBytes = 4;
-
-// The caller may have set other roundings, or denormals to be flushed (torch.set_flush_denormal).
-class DefaultArithmetic {
- public:
-  DefaultArithmetic() {
-    std::fegetenv(&environment_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~DefaultArithmetic() { std::fesetenv(&environment_); }
-  DefaultArithmetic(const DefaultArithmetic&) = delete;
-  DefaultArithmetic& operator=(const DefaultArithmetic&) = delete;
-
- private:
-  std::fenv_t environment_;
-};
 
 // An element's absolute value as float32 bits.
 constexpr uint32_t kExponent = 0x7F800000;
