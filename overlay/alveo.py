@@ -18,7 +18,7 @@ except ModuleNotFoundError:
 
 HERE = Path(__file__).resolve().parent
 HLS = HERE.parent / "hls"
-PORTS = ("in", "out")
+PORTS = ("packet", "answer")
 
 
 def load(name: str, file: Path = HERE / "alveo.toml") -> dict[str, Any]:
@@ -83,7 +83,7 @@ def link_config(platform: dict[str, Any]) -> str:
 
 
 def _general(platform: dict[str, Any]) -> str:
-    return f"platform={platform['platform']}\nfreqhz={platform['clock_mhz']}MHz\n"
+    return f"platform={platform['platform']}\nfreqhz={platform['clock_mhz']}000000\n"
 
 
 def _section(name: str, *lines: str) -> str:
