@@ -36,14 +36,29 @@ struct Plan {
 // come.
 template <int L>
 struct Parse {
-  enum Phase : uint8_t { kJob, kBlock, kTag, kLiteral, kMask, kHeader, kData, kDrain, kEnd };
+  // A block's first word, its layout and its plan take a cycle each: how long the first plane is
+  // decides what the next cycle reads.
+  enum Phase : uint8_t {
+    kJob,
+    kBlock,
+    kLayout,
+    kPlan,
+    kTag,
+    kLiteral,
+    kMask,
+    kHeader,
+    kData,
+    kDrain,
+    kEnd
+  };
   Phase phase = kJob;
   Job job = {};
   uint32_t hold[L] = {};  // the beat read last
-  uint32_t pos = L;       // words of it that are used up
+  uint8_t pos = L;        // words of it that are used up
   bool input_over = false;
   uint32_t raw_left = 0;    // words of raw data still to be planned
-  uint32_t plane_left = 0;  // words of this plane still to come
+  uint16_t plane_left = 0;  // words of this plane still to come
+  uint32_t first_word = 0;  // of this block
   Layout layout = {};       // of this block
   uint32_t beats = 0;       // read
   Verdict verdict = {kGood, 0};
@@ -52,7 +67,8 @@ struct Parse {
   bool takes_job() const { return phase == kJob; }
   bool takes() const {
 #pragma HLS INLINE
-    return !input_over && phase != kJob && phase != kEnd && (phase == kDrain || wanted() > L - pos);
+    return !input_over && phase != kJob && phase != kEnd &&
+           (phase == kDrain || wanted() > uint32_t(L - pos));
   }
   void step(const Job& the_job, const Beat<L>& in, Plan& plan, bool& plan_valid, Beat<L>& plane,
             Phase& plane_of) {
@@ -75,8 +91,17 @@ struct Parse {
       if (input_over) end(plan, plan_valid);
       return;
     }
+    if (phase == kLayout) {
+      layout = block_layout(job.format.codec, job.format.element, first_word, block_words());
+      phase = kPlan;
+      return;
+    }
+    if (phase == kPlan) {
+      begin(plan, plan_valid);
+      return;
+    }
     const uint32_t count = wanted();
-    const bool starved = !took && count > L - pos;
+    const bool starved = !took && count > uint32_t(L - pos);
     uint32_t window[L];
 #pragma HLS ARRAY_PARTITION variable = window type = complete
     funnel<uint32_t, L>(hold, in.w, pos, window);
@@ -92,11 +117,8 @@ struct Parse {
       cut_off = phase != kBlock;
     }
     if (phase == kBlock) {
-      if (starved) {
-        phase = kDrain;
-      } else {
-        begin(window[0], plan, plan_valid);
-      }
+      first_word = window[0];
+      phase = starved ? kDrain : kLayout;
       return;
     }
     plane_of = phase;
@@ -106,12 +128,16 @@ struct Parse {
 
  private:
   // Words this cycle works on.
-  uint32_t wanted() const { return phase == kBlock ? 1 : plane_left < L ? plane_left : L; }
-
-  void begin(uint32_t w0, Plan& plan, bool& plan_valid) {
+  uint32_t wanted() const {
 #pragma HLS INLINE
-    const uint32_t n = raw_left < kBlockWords ? raw_left : kBlockWords;
-    layout = block_layout(job.format.codec, job.format.element, w0, n);
+    if (phase == kLayout || phase == kPlan) return 0;
+    return phase == kBlock ? 1 : plane_left < L ? plane_left : L;
+  }
+  // Words of raw data of this block.
+  uint32_t block_words() const { return raw_left < kBlockWords ? raw_left : kBlockWords; }
+
+  void begin(Plan& plan, bool& plan_valid) {
+#pragma HLS INLINE
     if (!layout.good) {
       verdict.status = kBadBlock;
       phase = kDrain;
@@ -119,14 +145,14 @@ struct Parse {
     }
     plan.mode = layout.mode;
     plan.format = job.format;
-    plan.block_words = n;
+    plan.block_words = block_words();
     plan.masked = layout.mask_words > 0 || layout.mode == kModeRle;
     plan.data_words = layout.data_words;
     plan.groups = layout.groups;
     plan.last = false;
     plan_valid = true;
-    raw_left -= n;
-    verdict.payload_words += 1 + (w0 >> 16);
+    raw_left -= plan.block_words;
+    verdict.payload_words += 1 + (first_word >> 16);
     next(kTag);
   }
   // The first plane from `plane` on that is there, else the next block.
