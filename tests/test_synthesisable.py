@@ -30,7 +30,7 @@ using Port = hls::stream<Token>;
 static void copy(Port& in, Port& out) {{
   {state}
   for (bool done = false; !done;) {{
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = 1024
     cycle();
     Token token = in.read();
@@ -199,7 +199,7 @@ BAD = [
         "around a pipeline",
         source(
             "static void f(Port& in, Port& out) {\nbool last;\ndo {\n"
-            "for (int i = 0; i < 4; i++) {\n#pragma HLS PIPELINE II = 1\ncycle();\n"
+            "for (int i = 0; i < 4; i++) {\n#pragma HLS PIPELINE II = 1 style = flp\ncycle();\n"
             "Token t = in.read();\nlast = t.last;\nout.write(t);\n}\n} while (!last);\n}",
             region="ACTDMA_PROCESS(f(in, out));",
         ),
@@ -222,12 +222,13 @@ BAD = [
     ),
     ("pipeline", "none", source(state=LOOP)),
     ("pipeline", "II = 2", source().replace("II = 1", "II = 2")),
+    ("pipeline", "stalling", source().replace(" style = flp", "")),
     ("pipeline", "no II", source().replace("PIPELINE II = 1", "PIPELINE")),
     ("pipeline", "off", source().replace("II = 1", "II = 1 off")),
     (
         "pipeline",
         "nested",
-        source(step="for (int i = 0; i < 4; i++) {\n#pragma HLS PIPELINE II = 1\n}"),
+        source(step="for (int i = 0; i < 4; i++) {\n#pragma HLS PIPELINE II = 1 style = flp\n}"),
     ),
     ("partition", "array", source(state="uint32_t a[4] = {};", step="token.w[0] = a[0];")),
     (
@@ -251,7 +252,8 @@ BAD = [
         "loop that stays a loop",
         source(
             state=ARRAY
-            + "\nfor (int i = 0; i < 4; i++) {\n#pragma HLS PIPELINE II = 1\na[i] = 0;\n}"
+            + "\nfor (int i = 0; i < 4; i++) {\n"
+            + "#pragma HLS PIPELINE II = 1 style = flp\na[i] = 0;\n}"
         ),
     ),
     (
@@ -353,7 +355,7 @@ GOOD = {
     "loop around a pipeline": source(
         "static void f(Port& in, Port& out) {\nbool last;\ndo {\n"
         "#pragma HLS LOOP_TRIPCOUNT max = 99\n"
-        "for (int i = 0; i < 4; i++) {\n#pragma HLS PIPELINE II = 1\ncycle();\n"
+        "for (int i = 0; i < 4; i++) {\n#pragma HLS PIPELINE II = 1 style = flp\ncycle();\n"
         "Token t = in.read();\nlast = t.last;\nout.write(t);\n}\n} while (!last);\n}",
         region="Tokens a;\nACTDMA_PROCESS(f(in, a));\n" + copies("a out"),
     ),
@@ -422,7 +424,7 @@ void top(const uint32_t* memory, uint32_t words, hls::stream<uint32_t>& out) {
 #pragma HLS INTERFACE mode = axis port = out
 #pragma HLS INTERFACE mode = s_axilite port = return
   for (uint32_t i = 0; i < words; i++) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = 1 << 20
     out.write(memory[i]);
   }

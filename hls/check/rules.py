@@ -34,7 +34,7 @@ RULES = {
     "division": "divisors are constants",
     "external-call": "every function called has a body here or is the vendor's",
     "loop-bound": "every loop has a constant trip count, or is pipelined and states LOOP_TRIPCOUNT",
-    "pipeline": "a loop is pipelined with II = 1, or unrolled, or part of a pipelined loop",
+    "pipeline": "a loop is pipelined (II = 1, flushing), or unrolled, or in a pipelined loop",
     "partition": "arrays used in a pipeline are partitioned completely or bound to a memory",
     "dynamic-index": "only memories are indexed by what is not constant after unrolling",
     "pragma": "pragmas are spelled as the vendor documents them",

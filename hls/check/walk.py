@@ -48,6 +48,9 @@ COMPOSED = (
     CursorKind.ARRAY_SUBSCRIPT_EXPR,
 )
 
+# Options and flags of a pipeline: one that flushes, whatever the tool would choose.
+FLUSHING = ({"II": "1", "style": "flp"}, ())
+
 
 @dataclass(frozen=True)
 class Context:
@@ -378,9 +381,10 @@ class Walk:
             if pipeline is not None:
                 self.report.add(loop, "pipeline", "a pipelined loop in a pipelined one: UNROLL it")
         elif pipeline is None and "UNROLL" not in pragmas and not has_pipeline(loop):
-            self.report.add(loop, "pipeline", "add PIPELINE II = 1, or UNROLL")
-        elif pipeline is not None and (pipeline.options.get("II") != "1" or pipeline.flags):
-            self.report.add(loop, "pipeline", "give the pipeline II = 1 and nothing else")
+            self.report.add(loop, "pipeline", "add PIPELINE II = 1 style = flp, or UNROLL")
+        elif pipeline is not None and (pipeline.options, pipeline.flags) != FLUSHING:
+            text = "give the pipeline II = 1 style = flp and nothing else"
+            self.report.add(loop, "pipeline", text)
 
     def check_bound(
         self, loop: Cursor, pragmas: dict[str, Pragma], counted: bool, scope: Scope

@@ -204,7 +204,7 @@ void bsr_measure(BeatStream<L>& in, PieceStream<L>& copy, Stream<BsrNormToken, k
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
 #pragma HLS ARRAY_PARTITION variable = state.sum type = complete
   while (!state.ended) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Beat<L> beat = {};
@@ -283,7 +283,7 @@ void bsr_choose(Stream<BsrNormToken, kShallow>& in, Stream<BsrGroup, 4>& out,
   BsrChoose<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.count type = complete
   while (!state.ended) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     BsrNormToken norm = {};
@@ -338,7 +338,7 @@ template <int L>
 void bsr_emit(Stream<BsrGroup, 4>& groups, PieceStream<L>& copy, Stream<Span<L>, kShallow>& out) {
   BsrEmit<L> state;
   while (!state.ended) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     BsrGroup group = {};
@@ -499,7 +499,7 @@ void bsr_decompress(BeatStream<L>& in, BeatStream<L>& out, VerdictStream& verdic
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
 #pragma HLS ARRAY_PARTITION variable = state.half type = complete
   while (!state.done()) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Beat<L> beat = {}, raw;

@@ -32,7 +32,7 @@ struct PackedBeat {
 template <int L>
 void compact_beats(RawStream<L>& in, BlockStream<L>& copy, Stream<PackedBeat<L>, kShallow>& out) {
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const RawBeat<L> beat = in.read();
@@ -175,7 +175,7 @@ void pack(Stream<PackedBeat<L>, kShallow>& in, PlaneStream<L>& mask, BlockStream
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
 #pragma HLS ARRAY_PARTITION variable = state.mask_hold type = complete
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     PackedBeat<L> beat = {};
@@ -286,7 +286,7 @@ inline Choice choose_mode(const Passed& block, const RecordSizes& sizes, uint32_
 inline void choose(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes,
                    Stream<uint32_t, 2>& literals, Stream<Choice, 2>& out) {
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Passed block = passed.read();
@@ -376,7 +376,7 @@ void join(Stream<Choice, 2>& choices, TagStream<L>& tags, PlaneStream<L>& litera
 #pragma HLS ARRAY_PARTITION variable = state.left type = complete
 #pragma HLS ARRAY_PARTITION variable = state.used type = complete
   while (!state.ended) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Choice block = {};
@@ -429,7 +429,7 @@ void squeeze(Stream<Span<L>, kShallow>& in, BeatStream<L>& out, Stream<Verdict, 
   Squeeze<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.packer.hold type = complete
   while (!state.done()) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Span<L> span = {};

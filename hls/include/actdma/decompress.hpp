@@ -191,7 +191,7 @@ void parse(Stream<Job, 2>& job, BeatStream<L>& in, Stream<Plan, 4>& plan,
   State state;
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (state.phase != State::kEnd) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Job the_job = {};
@@ -342,7 +342,7 @@ void spread(Stream<Plan, 4>& plan, PlaneStream<L>& mask, BeatStream<L>& untagged
   Spread<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.plan.last) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Plan the_plan = {};
@@ -417,7 +417,7 @@ void place(Stream<Move, kShallow>& moves, PlaneStream<L>& data, BeatStream<L>& r
   Place<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.ended) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Move move = {};

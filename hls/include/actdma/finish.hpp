@@ -104,7 +104,7 @@ void finish(BeatStream<L>& in, Stream<Tail, 2>& tail, AxiStream<L>& out, Verdict
   Finish<L, KIND> state;
 #pragma HLS ARRAY_PARTITION variable = state.trailer.d type = complete
   while (!state.done()) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Beat<L> beat = {};
@@ -130,7 +130,7 @@ template <int L>
 void concatenate(BeatStream<L>& head, BeatStream<L>& payload, BeatStream<L>& out) {
   bool in_head = true;
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Beat<L> beat = in_head ? head.read() : payload.read();

@@ -52,7 +52,7 @@ void gather_groups(Stream<KeptBeat<L>, kShallow>& in, Stream<Group, 2>& out) {
   GatherGroups<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.w type = complete
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Group group;
@@ -79,7 +79,7 @@ inline void make_record(const Group& group, Record& out) {
 
 inline void make_records(Stream<Group, 2>& in, Stream<Record, 2>& out) {
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Group group = in.read();
@@ -201,7 +201,7 @@ void pack_records(Stream<Record, 2>& in, HeaderStream<L>& header, BlockStream<L>
 #pragma HLS ARRAY_PARTITION variable = state.words.hold type = complete
 #pragma HLS ARRAY_PARTITION variable = state.header_hold type = complete
   while (!state.ended) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Record the_record = {};

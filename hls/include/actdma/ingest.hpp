@@ -84,7 +84,7 @@ void input_crc(AxiStream<L>& in, Stream<CheckedBeat<L>, kShallow>& out) {
   InputCrc<L, RESTART> state;
   CheckedBeat<L> checked;
   do {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     state.step(in.read(), checked);
@@ -323,7 +323,7 @@ void ingest(Stream<CheckedBeat<L>, kShallow>& in, BeatStream<L>& head, RawStream
   Ingest<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
   while (!state.done()) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     CheckedBeat<L> beat = {};
@@ -463,7 +463,7 @@ void ingest_frame(Stream<CheckedBeat<L>, kShallow>& in, Stream<Job, 2>& job,
 #pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
 #pragma HLS ARRAY_PARTITION variable = state.hold.d type = complete
   while (!state.done()) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Job the_job;

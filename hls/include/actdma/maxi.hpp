@@ -45,7 +45,7 @@ void read_bursts(const MemoryWord<L>* memory, uint32_t bytes, AxiStream<L>& out)
   const bool whole = beats > 0 && bytes % (4 * L) == 0;
   stall(kMemoryLatency);
   for (uint32_t i = 0; i < beats; i++) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = 16777216
     cycle();
     const MemoryWord<L> word = memory[i];
@@ -101,7 +101,7 @@ void gather(AxiStream<L>& in, uint32_t capacity, BurstDataStream<L>& data,
   Gather<L> state;
   state.room = capacity / (4 * L);
   while (!state.ended) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = 16777216
     cycle();
     MemoryWord<L> word;
@@ -122,7 +122,7 @@ void write_bursts(BurstDataStream<L>& data, Stream<Burst, 2>& bursts, MemoryWord
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = 8192
     burst = bursts.read();
     for (uint32_t i = 0; i < burst.beats; i++) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 0 max = 2048
       cycle();
       memory[at + i] = data.read();
@@ -131,7 +131,7 @@ void write_bursts(BurstDataStream<L>& data, Stream<Burst, 2>& bursts, MemoryWord
     at += burst.beats;
   } while (!burst.last);
   for (int i = 0; i < kResultWords / L; i++) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
     cycle();
     MemoryWord<L> word;
     for (int k = 0; k < L; k++) {

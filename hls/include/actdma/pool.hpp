@@ -34,7 +34,7 @@ void narrow(BeatStream<L>& in, BeatStream<P>& out) {
   Beat<L> beat = {};
   uint32_t left = 0;
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     if (left == 0) {
@@ -62,7 +62,7 @@ void widen(BeatStream<P>& in, BeatStream<L>& out) {
   Beat<L> beat = {};
   uint32_t have = 0;
   while (!beat.last) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Beat<P> piece = in.read();
@@ -217,7 +217,7 @@ void pool_rows(BeatStream<P>& in, Stream<PoolWindow<P>, kShallow>& out) {
 #pragma HLS ARRAY_PARTITION variable = state.header.d type = complete
 #pragma HLS ARRAY_PARTITION variable = state.reader.hold type = complete
   while (!state.done()) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Beat<P> beat = {};
@@ -346,7 +346,7 @@ void pool_sum(Stream<PoolWindow<P>, kShallow>& in, Stream<PoolSums<P>, kShallow>
 #pragma HLS ARRAY_PARTITION variable = line type = complete dim = 2
 #pragma HLS BIND_STORAGE variable = line type = ram_2p
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     // Rows come in at least kRowCycles tokens.
 #pragma HLS DEPENDENCE variable = line type = inter direction = RAW distance = 8 dependent = true
@@ -453,7 +453,7 @@ void pool_scale(Stream<PoolSums<P>, kShallow>& in, Stream<PoolPiece<P>, kShallow
                 VerdictStream& verdict) {
   uint32_t bytes = 0;
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     PoolSums<P> sums = in.read();
@@ -503,7 +503,7 @@ void pack_bytes(Stream<PoolPiece<P>, kShallow>& in, BeatStream<P>& out) {
   PackBytes<P> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.done()) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     PoolPiece<P> piece = {};
@@ -652,7 +652,7 @@ void unpool(BeatStream<P>& in, Stream<PoolPiece<P>, kShallow>& out, VerdictStrea
 #pragma HLS ARRAY_PARTITION variable = line type = complete dim = 2
 #pragma HLS BIND_STORAGE variable = line type = ram_2p
   while (!state.done()) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     // A row takes at least kRowCycles steps.
 #pragma HLS DEPENDENCE variable = line type = inter direction = RAW distance = 8 dependent = true

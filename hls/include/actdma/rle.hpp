@@ -99,7 +99,7 @@ void tag_masks(Stream<MaskBeat<L>, kShallow>& in, TagStream<L>& tags, PlaneStrea
 #pragma HLS ARRAY_PARTITION variable = state.literals.hold type = complete
 #pragma HLS ARRAY_PARTITION variable = state.tag_hold type = complete
   while (!state.ended) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     MaskBeat<L> beat = {};
@@ -241,7 +241,7 @@ void untag_masks(Stream<TagPlan, 4>& plan, TagStream<L>& tags, PlaneStream<L>& l
 #pragma HLS ARRAY_PARTITION variable = state.tags type = complete
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.plan.last) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     TagPlan the_plan = {};

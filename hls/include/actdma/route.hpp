@@ -67,7 +67,7 @@ template <class In, class... Outs>
 void route(In& in, Stream<uint8_t, 2>& chosen, Outs&... outs) {
   bool first = true;
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const auto token = in.read();
@@ -85,7 +85,7 @@ void merge(Stream<uint8_t, 2>& chosen, BeatStream<L>& out, Ins&... ins) {
   const uint8_t route = chosen.read();
   Beat<L> beat;
   do {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     uint8_t n = 0;

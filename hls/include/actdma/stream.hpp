@@ -6,6 +6,10 @@
 //   ACTDMA_TOP(call);      the one call of a synthesisable top.
 //   cycle();               first line of a process' pipelined loop: one clock cycle.
 //   stall(cycles);         where a process waits for what csim does not run: a memory.
+//
+// Pipelines flush (style = flp, which HLS does not always choose by itself): where input pauses,
+// what is under way must come out. A block's mode waits for its last record, which might else stand
+// in a stalled pipeline while the block FIFOs are full.
 #pragma once
 
 #include <cstdint>

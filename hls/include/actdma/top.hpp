@@ -27,7 +27,7 @@ template <int L>
 void from_port(AxiPort<L>& port, AxiStream<L>& out) {
   AxiBeat<L> beat;
   do {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const AxiWord<L> word = read_port<L>(port);
@@ -45,7 +45,7 @@ template <int L>
 void to_port(AxiStream<L>& in, AxiPort<L>& port) {
   AxiBeat<L> beat;
   do {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     beat = in.read();

@@ -102,7 +102,7 @@ void headers(Stream<RecordPlan, 4>& plan, HeaderStream<L>& in, Stream<Header12, 
   Headers<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.plan.last) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     RecordPlan the_plan = {};
@@ -218,7 +218,7 @@ void fetch(Stream<Header12, 4>& headers, PlaneStream<L>& in, Stream<Record, 2>& 
 #pragma HLS ARRAY_PARTITION variable = state.w type = complete
 #pragma HLS ARRAY_PARTITION variable = state.hold type = complete
   while (!state.header.last) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Header12 header = {};
@@ -246,7 +246,7 @@ inline void restore_group(const Record& record, Group& out) {
 
 inline void restore_groups(Stream<Record, 2>& in, Stream<Group, 2>& out) {
   for (bool done = false; !done;) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     const Record record = in.read();
@@ -295,7 +295,7 @@ void group_beats(Stream<Group, 2>& in, BeatStream<L>& out) {
   GroupBeats<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.rest type = complete
   while (!state.ended) {
-#pragma HLS PIPELINE II = 1
+#pragma HLS PIPELINE II = 1 style = flp
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Group group = {};
