@@ -24,6 +24,8 @@ $(ALVEO_BUILD)/link.cfg: alveo.py alveo.toml
 $(ALVEO_OBJECTS): $(ALVEO_BUILD)/%.xo: $(ALVEO_HLS)/src/%.cpp $(ALVEO_HLS)/src/maxi_tops.hpp \
 		$(wildcard $(ALVEO_HLS)/include/actdma/*.hpp) $(ALVEO_BUILD)/link.cfg | alveo-tools
 	v++ -c --mode hls --config $(ALVEO_BUILD)/$*.cfg --work_dir $(ALVEO_BUILD)/$*
+	@# Versions differ in whether v++ packages what it has compiled.
+	test -f $@ || vitis-run --mode hls --package --config $(ALVEO_BUILD)/$*.cfg --work_dir $(ALVEO_BUILD)/$*
 
 $(ALVEO_BUILD)/actdma.xclbin: $(ALVEO_OBJECTS)
 	v++ -l -t $(TARGET) --config $(ALVEO_BUILD)/link.cfg --temp_dir $(ALVEO_BUILD)/link -o $@ $^
