@@ -320,7 +320,6 @@ def test_missing_vendor_headers_are_one_sentence(tmp_path):
         "make",
         "-C",
         ROOT / "hls",
-        "csim",
         f"BUILD={tmp_path}",
         f"PYTHON={python}",
         "LANES=4",
