@@ -238,53 +238,46 @@ struct Join {
   bool ended = false;
   uint32_t left[kPlanes] = {};  // words still in the FIFOs
   bool used[kPlanes] = {};
+  int turn = kPlanes;  // the first plane used that has words left
 
   bool takes_block() const { return !active; }
-  bool takes(int plane) const {
-#pragma HLS INLINE
-    bool turn = true;
-    for (int i = 0; i < kPlanes; i++) {
-#pragma HLS UNROLL
-      if (i < plane && used[i] && left[i] > 0) turn = false;
-    }
-    return active && left[plane] > 0 && (turn || !used[plane]);
-  }
+  bool takes(int plane) const { return left[plane] > 0 && (plane == turn || !used[plane]); }
 
-  // `sizes` and `literals` count where the codec has records or tags.
-  void step(const Passed& block, const RecordSizes& sizes, uint32_t literals,
-            const Beat<L> planes[kPlanes], Span<L>& out, bool& valid) {
+  // `sizes` and `literals` count where the codec has records or tags, `beat` is that of the plane
+  // whose turn it is.
+  void step(const Passed& block, const RecordSizes& sizes, uint32_t literals, const Beat<L>& beat,
+            Span<L>& out, bool& valid) {
 #pragma HLS INLINE
     out.last = false;
+    valid = !active || turn != kPlanes;
     if (!active) {
       begin(block, sizes, literals, out);
-      valid = true;
-      return;
-    }
-    bool taken[kPlanes];
-#pragma HLS ARRAY_PARTITION variable = taken type = complete
-    valid = false;
-    for (int p = 0; p < kPlanes; p++) {
+    } else {
+      for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
-      taken[p] = takes(p);
+        out.w[i] = beat.w[i];
+      }
+      take(out);
     }
     active = false;
-    for (int p = 0; p < kPlanes; p++) {
+    turn = kPlanes;
+    for (int p = kPlanes - 1; p >= 0; p--) {
 #pragma HLS UNROLL
-      const uint32_t words = left[p] < L ? left[p] : L;
-      if (taken[p] && used[p]) {
-        valid = true;
-        out.words = uint8_t(words);
-        for (int i = 0; i < L; i++) {
-#pragma HLS UNROLL
-          out.w[i] = planes[p].w[i];
-        }
-      }
-      if (taken[p]) left[p] -= words;
       if (left[p] > 0) active = true;
+      if (left[p] > 0 && used[p]) turn = p;
     }
   }
 
  private:
+  void take(Span<L>& out) {
+#pragma HLS INLINE
+    for (int p = 0; p < kPlanes; p++) {
+#pragma HLS UNROLL
+      const uint32_t words = left[p] < L ? left[p] : L;
+      if (p == turn) out.words = uint8_t(words);
+      if (takes(p)) left[p] -= words;
+    }
+  }
   void begin(const Passed& block, const RecordSizes& sizes, uint32_t literals, Span<L>& out) {
 #pragma HLS INLINE
     const bool has_records = record_mode(block.codec) != kModeRaw;
@@ -327,9 +320,17 @@ struct Join {
     }
     out.words = 1;
     out.last = ended = block.last;
-    active = !block.last;
   }
 };
+
+// One beat of a plane, if the join takes it; `beat` gets it if it is the plane's turn.
+template <int L, class Plane>
+void take_plane(const Join<L>& state, int plane, Plane& in, Beat<L>& beat) {
+#pragma HLS INLINE
+  if (!state.takes(plane)) return;
+  const Beat<L> taken = in.read();
+  if (state.turn == plane) beat = taken;
+}
 
 template <int L>
 void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, Stream<uint32_t, 2>& literals,
@@ -346,23 +347,22 @@ void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, Stream<uint3
     Passed block = {};
     RecordSizes the_sizes = {};
     uint32_t count = 0;
-    Beat<L> planes[kPlanes] = {};
-#pragma HLS ARRAY_PARTITION variable = planes type = complete dim = 0
+    Beat<L> beat = {};
     if (state.takes_block()) {
       block = passed.read();
       if (!block.last && record_mode(block.codec) != kModeRaw) the_sizes = sizes.read();
       if (!block.last && block.codec == kCodecRle) count = literals.read();
     }
-    if (state.takes(kTagPlane)) planes[kTagPlane] = tags.read();
-    if (state.takes(kLiteralPlane)) planes[kLiteralPlane] = literal.read();
-    if (state.takes(kMaskPlane)) planes[kMaskPlane] = mask.read();
-    if (state.takes(kHeaderPlane)) planes[kHeaderPlane] = header.read();
-    if (state.takes(kRecordPlane)) planes[kRecordPlane] = record.read();
-    if (state.takes(kDataPlane)) planes[kDataPlane] = data.read();
-    if (state.takes(kCopyPlane)) planes[kCopyPlane] = copy.read();
+    take_plane(state, kTagPlane, tags, beat);
+    take_plane(state, kLiteralPlane, literal, beat);
+    take_plane(state, kMaskPlane, mask, beat);
+    take_plane(state, kHeaderPlane, header, beat);
+    take_plane(state, kRecordPlane, record, beat);
+    take_plane(state, kDataPlane, data, beat);
+    take_plane(state, kCopyPlane, copy, beat);
     Span<L> span;
     bool valid;
-    state.step(block, the_sizes, count, planes, span, valid);
+    state.step(block, the_sizes, count, beat, span, valid);
     if (valid) out.write(span);
   }
 }
