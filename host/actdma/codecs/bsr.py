@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -55,16 +56,16 @@ class Bsr:
     density: float | None = None
 
     def __post_init__(self) -> None:
-        if self.block not in BsrShape.BLOCKS:
+        if not isinstance(self.block, numbers.Integral) or self.block not in BsrShape.BLOCKS:
             raise ValueError(f"block is {self.block!r}, allowed are 4, 8, 16 and 32")
-        if self.norm not in _NORMS:
+        if not isinstance(self.norm, str) or self.norm not in _NORMS:
             raise ValueError(f"norm is {self.norm!r}, allowed are 'l1', 'l2' and 'max'")
         if (self.threshold is None) == (self.density is None):
             given = "none was" if self.threshold is None else "both were"
             raise ValueError(f"codec bsr needs either a threshold or a density, {given} given")
-        if self.threshold is not None and not self.threshold >= 0:
+        if self.threshold is not None and not _between(self.threshold, 0, math.inf):
             raise ValueError(f"threshold is {self.threshold!r}, allowed are 0 and above")
-        if self.density is not None and not 0 <= self.density <= 1:
+        if self.density is not None and not _between(self.density, 0, 1):
             raise ValueError(f"density is {self.density!r}, allowed are 0 to 1")
 
     def prepare(self, data: np.ndarray, layout: Layout) -> tuple[np.ndarray, Coding]:
@@ -92,6 +93,10 @@ class Bsr:
             threshold = top_k(norms(raw, shape), self.density)
         shape = dataclasses.replace(shape, threshold=threshold)
         return raw, Coding(Codec.BSR, shape.parameters, row_bytes, "row of blocks")
+
+
+def _between(number: Any, least: float, most: float) -> bool:
+    return isinstance(number, numbers.Real) and least <= number <= most
 
 
 def stage(matrix: np.ndarray, block: int) -> np.ndarray:
@@ -362,7 +367,7 @@ def _opened(frame: Frame | bytes | bytearray | memoryview) -> tuple[Frame, list[
         words = packet[HEADER_BYTES:-HEADER_BYTES].view("<u4")
         kept, starts, walked = walk(words, descriptor)
         check_end(packet, descriptor, 4 * walked, 0)
-        if kept.size % shape.columns:
-            raise FrameError(Status.RAW_BYTES, "a block row is cut in two")
         frames.append(_Walked(shape, words, kept, starts))
+    if sum(f.kept.size for f in frames) % shape.columns:
+        raise FrameError(Status.RAW_BYTES, "a block row is cut in two")
     return frame, frames
