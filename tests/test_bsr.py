@@ -207,9 +207,23 @@ def test_norms_of_the_cpu_are_those_of_the_reference_whatever_the_caller_set():
             try:
                 assert torch.set_flush_denormal(True)
                 frame = native_frame(raw, descriptor).tobytes()
+                again = reference.encode_frame(raw, descriptor).tobytes()
             finally:
                 torch.set_flush_denormal(False)
-            assert frame == expected
+            assert frame == again == expected
+
+
+@pytest.mark.parametrize("choice", [{"threshold": 1e-39}, {"density": 0.5}])
+def test_flushed_denormals_of_the_caller_change_no_threshold(choice):
+    x = torch.randn(32, 64, generator=torch.Generator().manual_seed(0)) * 1e-39
+    codec = Bsr(4, norm="max", **choice)
+    expected = bytes(actdma.compress(x, codec))
+    try:
+        assert torch.set_flush_denormal(True)
+        found = bytes(actdma.compress(x, codec))
+    finally:
+        torch.set_flush_denormal(False)
+    assert found == expected
 
 
 @pytest.mark.parametrize("lanes", LANES)

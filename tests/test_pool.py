@@ -246,9 +246,12 @@ def test_flushed_denormals_and_other_roundings_of_the_caller_change_nothing():
     flushes = torch.set_flush_denormal(True)
     try:
         length = _native.encode_frame(raw, descriptor.pack(), out)
+        again = reference.encode_frame(raw, descriptor)
+        assert (torch.tensor(1e-40) * 1).item() == 0  # as before
     finally:
         torch.set_flush_denormal(False)
     assert flushes
+    assert again.tobytes() == expected.tobytes()
     assert out[:length].tobytes() == expected.tobytes()
 
 

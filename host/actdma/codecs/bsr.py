@@ -29,6 +29,7 @@ from ..frame import (
     check_end,
     check_sequence,
 )
+from .arithmetic import default_arithmetic
 from .coding import Coding
 
 _NORMS = {"l1": Norm.L1, "l2": Norm.L2, "max": Norm.MAX}
@@ -129,6 +130,7 @@ def restore(frame: Frame, raw: np.ndarray) -> tuple[np.ndarray, Layout]:
     return unstage(blocks, _matrix_shape(layout.shape)).reshape(-1).view(np.uint8), layout
 
 
+@default_arithmetic()
 def norms(raw: np.ndarray, shape: BsrShape) -> np.ndarray:
     """What each block is measured by (float32, for L2 the sum of squares).
 
@@ -159,6 +161,7 @@ def histogram(norms: np.ndarray) -> np.ndarray:
     return np.bincount(bins, minlength=BsrShape.HISTOGRAM_BINS).astype("<u4")
 
 
+@default_arithmetic()
 def encode(raw: np.ndarray, descriptor: Descriptor) -> tuple[bytes, bytes]:
     """Payload and extension of the frame that holds ``raw`` (uint8, 1-D, in block order)."""
     shape = BsrShape.of(descriptor.parameters)
@@ -221,6 +224,7 @@ def _as_float32(raw: np.ndarray, kind: int) -> np.ndarray:
     return raw.view("<f2" if dtype == DType.float16 else "<f4").astype("<f4")
 
 
+@default_arithmetic()
 def threshold_bits(norm: Norm, threshold: float) -> int:
     """The threshold as norms are compared with: of L2 the square, rounded once to float32."""
     threshold = abs(float(threshold))  # -0.0 is 0

@@ -23,6 +23,7 @@ from ..frame import (
     PoolShape,
     Status,
 )
+from .arithmetic import default_arithmetic
 from .coding import Coding
 
 _KINDS = {dtype: kind for kind, dtype in POOL_DTYPES.items()}
@@ -72,6 +73,7 @@ class Pool:
         return Coding(Codec.POOL, maps.parameters, maps.map_bytes, "map", counter=3)
 
 
+@default_arithmetic()
 def encode(raw: np.ndarray, shape: PoolShape) -> bytes:
     """The payload: the pooled maps of ``raw`` (uint8, 1-D), whole words."""
     kind = PoolKind(shape.kind)
