@@ -3,6 +3,7 @@ format; Block Sparse Row as PyTorch takes it; thresholds."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
 
@@ -206,9 +207,23 @@ def test_norms_of_the_cpu_are_those_of_the_reference_whatever_the_caller_set():
             try:
                 assert torch.set_flush_denormal(True)
                 frame = native_frame(raw, descriptor).tobytes()
+                again = reference.encode_frame(raw, descriptor).tobytes()
             finally:
                 torch.set_flush_denormal(False)
-            assert frame == expected
+            assert frame == again == expected
+
+
+@pytest.mark.parametrize("choice", [{"threshold": 1e-39}, {"density": 0.5}])
+def test_flushed_denormals_of_the_caller_change_no_threshold(choice):
+    x = torch.randn(32, 64, generator=torch.Generator().manual_seed(0)) * 1e-39
+    codec = Bsr(4, norm="max", **choice)
+    expected = bytes(actdma.compress(x, codec))
+    try:
+        assert torch.set_flush_denormal(True)
+        found = bytes(actdma.compress(x, codec))
+    finally:
+        torch.set_flush_denormal(False)
+    assert found == expected
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -437,6 +452,41 @@ def test_parts_check_what_they_read():
     assert error.value.status == Status.FRAME_CRC
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dtype_that_is_not_the_kinds_is_refused(kind):
+    raw, descriptor = coded(matrix(np.random.default_rng(0), kind, 4, 12), 4, Norm.L1, kind)
+    own = BsrShape.KINDS[kind]
+    for told in (d for d in DType if d.element_bytes == own.itemsize):
+        packet = bytes(reference.encode_frame(raw, dataclasses.replace(descriptor, dtype=told)))
+        if told == own:
+            assert actdma.decompress(packet).shape == (4, 12)
+            continue
+        for read in (actdma.decompress, bsr.parts):
+            with pytest.raises(FrameError, match=f"{own.name} by its kind, {told.name} by its dt"):
+                read(packet)
+
+
+def test_a_block_row_may_go_on_in_the_next_frame():
+    raw, whole = coded(matrix(np.random.default_rng(0), 0, 8, 12), 4, Norm.L1, 0)
+
+    def cut_at(*stops):
+        parts = np.split(raw, stops)
+        return b"".join(
+            reference.encode_frame(
+                part,
+                dataclasses.replace(
+                    whole, raw_bytes=part.size, sequence=i, last=i == len(parts) - 1
+                ),
+            ).tobytes()
+            for i, part in enumerate(parts)
+        )
+
+    within_a_row = cut_at(raw.size // 3)  # two of six blocks, three make a row
+    np.testing.assert_array_equal(actdma.decompress(within_a_row), actdma.decompress(cut_at()))
+    for one, other in zip(bsr.parts(within_a_row), bsr.parts(cut_at()), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_frames_of_different_matrices_do_not_pass_as_one():
     x = torch.randn(64, 64)
     frames = [actdma.compress(x, Bsr(16, threshold=t), frame_bytes=8192) for t in (0, 1)]
@@ -552,6 +602,10 @@ def test_thresholds_of_nothing_and_everything():
         ({"threshold": -1}, "threshold is -1, allowed are 0 and above"),
         ({"threshold": math.nan}, "threshold is nan"),
         ({"density": 1.5}, "density is 1.5, allowed are 0 to 1"),
+        ({"block": 16.0, "density": 1}, "block is 16.0, allowed are 4, 8, 16 and 32"),
+        ({"norm": ["l1"], "density": 1}, r"norm is \['l1'\], allowed are 'l1', 'l2' and 'max'"),
+        ({"threshold": "1"}, "threshold is '1', allowed are 0 and above"),
+        ({"density": np.ones(1)}, r"density is array\(\[1.\]\), allowed are 0 to 1"),
     ],
 )
 def test_choices_are_checked(arguments, message):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import actdma
 from actdma import frame as format_
+from actdma.backend import ReferenceBackend
 from actdma.codecs import parameters, reference, takes
 from actdma.frame import (
     LOSSLESS,
@@ -277,11 +278,29 @@ def test_frames_of_a_tensor_must_belong_together():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: actdma.compress(x, codec="lz"), "unknown codec 'lz'; known are 'raw', 'zvc'"),
+        (
+            lambda x: actdma.compress(x, codec="lz"),
+            "unknown codec 'lz'; known are 'raw', 'zvc', 'zve', 'ints', 'rle', 'auto' and, lossy, "
+            "'pool', 'bsr'",
+        ),
         (lambda x: actdma.compress(x, backend="gpu"), "unknown backend 'gpu'; known are 'native'"),
         (lambda x: actdma.compress([1, 2]), "expected a NumPy array or a PyTorch tensor, got list"),
         (lambda x: actdma.compress(x.astype("U")), "dtype <U32 cannot be compressed; allowed"),
+        (
+            lambda x: actdma.compress(x, backend=ReferenceBackend),
+            "expected a backend or its name, got type",
+        ),
         (lambda x: actdma.compress(x, frame_bytes=100), "frame_bytes is 100, allowed are"),
+        (lambda x: actdma.compress(x, frame_bytes=8192.0), "frame_bytes is 8192.0, allowed are"),
+        (lambda x: actdma.compress(x, frame_bytes="8192"), "frame_bytes is '8192', allowed are"),
+        (
+            lambda x: actdma.compress(x, frame_bytes=2 << 30),
+            "frame_bytes is 2147483648, allowed are multiples of 8192 up to 1073741824",
+        ),
+        (
+            lambda x: actdma.compress(np.array([0, 1, 2], np.uint8).view(bool)),
+            "a bool has the byte 2, allowed are 0 and 1",
+        ),
         (lambda x: actdma.decompress(b"short"), "5 bytes, a descriptor has 64"),
     ],
 )
@@ -321,8 +340,9 @@ def test_bool_that_is_neither_0_nor_1_is_refused():
 def test_frames_from_outside_can_be_bounded():
     frame = bytes(actdma.compress(np.zeros(100_000)))
     assert actdma.decompress(frame, max_bytes=800_000).size == 100_000
-    with pytest.raises(FrameError, match="more than 799999 bytes"):
-        actdma.decompress(frame, max_bytes=799_999)
+    for one in (frame, Frame.parse(frame)):
+        with pytest.raises(FrameError, match="more than 799999 bytes"):
+            actdma.decompress(one, max_bytes=799_999)
 
 
 def test_masked_arrays_are_refused_not_unmasked():

@@ -3,9 +3,11 @@ hostile frames; cycles per row."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -244,9 +246,12 @@ def test_flushed_denormals_and_other_roundings_of_the_caller_change_nothing():
     flushes = torch.set_flush_denormal(True)
     try:
         length = _native.encode_frame(raw, descriptor.pack(), out)
+        again = reference.encode_frame(raw, descriptor)
+        assert (torch.tensor(1e-40) * 1).item() == 0  # as before
     finally:
         torch.set_flush_denormal(False)
     assert flushes
+    assert again.tobytes() == expected.tobytes()
     assert out[:length].tobytes() == expected.tobytes()
 
 
@@ -460,6 +465,32 @@ def test_frames_of_other_maps_do_not_pass_as_the_tensors():
             actdma.decompress(other + second)
 
 
+@pytest.mark.parametrize("dtype", KINDS)
+def test_a_dtype_that_is_not_the_kinds_is_refused(dtype):
+    raw = np.zeros(8 * dtype.itemsize, np.uint8)
+    for told in (d for d in DType if d.element_bytes == dtype.itemsize):
+        descriptor = dataclasses.replace(describe(dtype, 2, (1, 2, 4)), dtype=told)
+        packet = bytes(reference.encode_frame(raw, descriptor))
+        if told == dtype:
+            assert actdma.decompress(packet).size == 8
+            continue
+        with pytest.raises(FrameError, match=f"{dtype.name} by its kind, {told.name} by its dtyp"):
+            actdma.decompress(packet)
+
+
+def test_decoding_makes_no_more_than_the_maps():
+    """Maps of one element, a window of 64 elements around each."""
+    raw = np.ones(1 << 20, np.uint8)
+    packet = reference.encode_frame(raw, describe(DType.int8, 8, (raw.size, 1, 1)))
+    tracemalloc.start()
+    try:
+        data = reference.decode_frame(packet)[1]
+        assert tracemalloc.get_traced_memory()[1] < 8 * raw.size
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(data, raw)
+
+
 def test_a_board_says_what_its_transfers_hold():
     with actdma.open_board("emulated", timed=False) as board:
         x = np.zeros((1, 1 << 13, 1 << 12), np.int8)
@@ -493,6 +524,7 @@ def test_a_board_says_what_its_transfers_hold():
             lambda x: Pool().coding(DType.int8, (1 << 17, 1 << 14)),
             f"has {1 << 31} bytes; a frame holds {MAX_RAW_BYTES}",
         ),
+        (lambda x: Pool(2.0), "k is 2.0, allowed are 2, 4 and 8"),
         (lambda x: actdma.compress(x, 4), "expected a codec or its name, got int"),
         (lambda x: actdma.compress(x, "pol"), "unknown codec 'pol'; known are"),
         (

@@ -28,7 +28,8 @@ def codec_of(name: str, dtype: DType) -> Codec:
         names = ", ".join(map(repr, (*known, AUTO)))
         if name in LOSSY:
             raise ValueError(f"codec {name!r} is lossy; lossless are {names}")
-        raise ValueError(f"unknown codec {name!r}; known are {names}")
+        lossy = ", ".join(map(repr, LOSSY))
+        raise ValueError(f"unknown codec {name!r}; known are {names} and, lossy, {lossy}")
     return known[name]
 
 
@@ -54,7 +55,7 @@ def backend_of(backend: str | Backend) -> Backend:
     "auto"), "reference" the NumPy golden model.
     """
     if not isinstance(backend, str):
-        if isinstance(backend, Backend):
+        if isinstance(backend, Backend) and not isinstance(backend, type):
             return backend
         raise TypeError(f"expected a backend or its name, got {type(backend).__name__}")
     if backend == "native":
@@ -85,10 +86,12 @@ def compress(
     pairs of them), "ints" for integers and bool, "auto" for the one that suits the dtype best;
     a lossy codec says what it takes and what comes back.
     ``frame_bytes``: raw bytes per frame, a multiple of 8192. Every backend returns the same bytes.
-    TypeError for other inputs, ValueError for unknown names and a codec that does not take the
-    dtype.
+    TypeError for other inputs, ValueError for unknown names, a codec that does not take the dtype
+    and a bool whose byte is neither 0 nor 1.
     """
     data, layout = to_bytes(x)
+    if layout.dtype == DType.bool and data.size and data.max() > 1:
+        raise ValueError(f"a bool has the byte {data.max()}, allowed are 0 and 1")
     data, coding = prepare(codec, data, layout)
     frame = backend_of(backend).compress(data, layout.dtype, coding, frame_bytes)
     frame.layout = layout
@@ -113,6 +116,8 @@ def decompress(
         if not isinstance(frame, (bytes, bytearray, memoryview)):
             raise TypeError(f"expected a Frame or its bytes, got {type(frame).__name__}")
         frame = Frame.parse(frame, max_bytes)
+    elif max_bytes is not None and frame.raw_nbytes > max_bytes:
+        raise FrameError(Status.RAW_BYTES, f"more than {max_bytes} bytes of data")
     out = np.empty(frame.raw_nbytes, np.uint8)
     backend_of(backend).decompress(frame, out)
     if frame.dtype == DType.bool and out.size and out.max() > 1:

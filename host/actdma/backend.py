@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
@@ -11,6 +12,7 @@ from .codecs import Coding, parameters, reference
 from .frame import (
     BLOCK_BYTES,
     FRAME_BYTES,
+    MAX_RAW_BYTES,
     Codec,
     Descriptor,
     DType,
@@ -46,8 +48,13 @@ def descriptors(
     raw_bytes: int, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
 ) -> Iterator[Descriptor]:
     """How a tensor is cut: one descriptor per frame, at least one."""
-    if frame_bytes <= 0 or frame_bytes % BLOCK_BYTES:
-        raise ValueError(f"frame_bytes is {frame_bytes}, allowed are multiples of {BLOCK_BYTES}")
+    if not (isinstance(frame_bytes, numbers.Integral) and 0 < frame_bytes <= MAX_RAW_BYTES) or (
+        frame_bytes % BLOCK_BYTES
+    ):
+        raise ValueError(
+            f"frame_bytes is {frame_bytes!r}, allowed are multiples of {BLOCK_BYTES} up to "
+            f"{MAX_RAW_BYTES}"
+        )
     coding = codec if isinstance(codec, Coding) else Coding(codec, parameters(codec, dtype))
     frames = list(coding.cut(raw_bytes, frame_bytes))
     for number, (size, words) in enumerate(frames):

@@ -242,6 +242,11 @@ class DType(enum.IntEnum):
 _ITEMSIZE = dict(zip(DType, (1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16, 4, 1, 1), strict=True))
 
 
+POOL_DTYPES = dict(
+    zip(PoolKind, (DType.float32, DType.bfloat16, DType.float16, DType.int8), strict=True)
+)
+
+
 def crc(data, value: int = 0) -> int:
     """CRC-32C of a bytes-like object; ``value`` continues an earlier one."""
     return _crc32c.crc32c(data, value)
@@ -614,6 +619,20 @@ def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> No
             Status.ELEMENT,
             f"{descriptor.element_bytes} bytes per element of {DType(descriptor.dtype).name}",
         )
+    kind = _lossy_dtype(descriptor)
+    if kind not in (None, descriptor.dtype):
+        raise FrameError(
+            Status.RESERVED, f"{kind.name} by its kind, {DType(descriptor.dtype).name} by its dtype"
+        )
+
+
+def _lossy_dtype(descriptor: Descriptor) -> DType | None:
+    """What a lossy codec has read the elements as; None where the codec is lossless."""
+    if descriptor.codec == Codec.POOL:
+        return POOL_DTYPES[PoolKind(PoolShape.of(descriptor.parameters).kind)]
+    if descriptor.codec == Codec.BSR:
+        return BsrShape.KINDS[BsrShape.of(descriptor.parameters).kind]
+    return None
 
 
 def _tensor(descriptor: Descriptor) -> tuple:

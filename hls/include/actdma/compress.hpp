@@ -306,51 +306,44 @@ struct Join {
   bool ended = false;
   uint16_t left[kPlanes] = {};  // words still in the FIFOs
   bool used[kPlanes] = {};
+  int turn = kPlanes;  // the first plane used that has words left
 
   bool takes_block() const { return !active; }
-  bool takes(int plane) const {
-#pragma HLS INLINE
-    bool turn = true;
-    for (int i = 0; i < kPlanes; i++) {
-#pragma HLS UNROLL
-      if (i < plane && used[i] && left[i] > 0) turn = false;
-    }
-    return active && left[plane] > 0 && (turn || !used[plane]);
-  }
+  bool takes(int plane) const { return left[plane] > 0 && (plane == turn || !used[plane]); }
 
-  void step(const Choice& block, const Beat<L> planes[kPlanes], Span<L>& out, bool& valid) {
+  // `beat` is that of the plane whose turn it is.
+  void step(const Choice& block, const Beat<L>& beat, Span<L>& out, bool& valid) {
 #pragma HLS INLINE
     out.last = false;
+    valid = !active || turn != kPlanes;
     if (!active) {
       begin(block, out);
-      valid = true;
-      return;
-    }
-    bool taken[kPlanes];
-#pragma HLS ARRAY_PARTITION variable = taken type = complete
-    valid = false;
-    for (int p = 0; p < kPlanes; p++) {
+    } else {
+      for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
-      taken[p] = takes(p);
+        out.w[i] = beat.w[i];
+      }
+      take(out);
     }
     active = false;
-    for (int p = 0; p < kPlanes; p++) {
+    turn = kPlanes;
+    for (int p = kPlanes - 1; p >= 0; p--) {
 #pragma HLS UNROLL
-      const bool more = left[p] > L;
-      if (taken[p] && used[p]) {
-        valid = true;
-        out.words = uint8_t(more ? L : left[p]);
-        for (int i = 0; i < L; i++) {
-#pragma HLS UNROLL
-          out.w[i] = planes[p].w[i];
-        }
-      }
-      if (taken[p] ? more : left[p] > 0) active = true;
-      if (taken[p]) left[p] = more ? left[p] - L : 0;
+      if (left[p] > 0) active = true;
+      if (left[p] > 0 && used[p]) turn = p;
     }
   }
 
  private:
+  void take(Span<L>& out) {
+#pragma HLS INLINE
+    for (int p = 0; p < kPlanes; p++) {
+#pragma HLS UNROLL
+      const bool more = left[p] > L;
+      if (p == turn) out.words = uint8_t(more ? L : left[p]);
+      if (takes(p)) left[p] = more ? left[p] - L : 0;
+    }
+  }
   void begin(const Choice& block, Span<L>& out) {
 #pragma HLS INLINE
     for (int p = 0; p < kPlanes; p++) {
@@ -364,9 +357,17 @@ struct Join {
     }
     out.words = 1;
     out.last = ended = block.last;
-    active = !block.last;
   }
 };
+
+// One beat of a plane, if the join takes it; `beat` gets it if it is the plane's turn.
+template <int L, class Plane>
+void take_plane(const Join<L>& state, int plane, Plane& in, Beat<L>& beat) {
+#pragma HLS INLINE
+  if (!state.takes(plane)) return;
+  const Beat<L> taken = in.read();
+  if (state.turn == plane) beat = taken;
+}
 
 template <int L>
 void join(Stream<Choice, 2>& choices, TagStream<L>& tags, PlaneStream<L>& literal,
@@ -380,19 +381,18 @@ void join(Stream<Choice, 2>& choices, TagStream<L>& tags, PlaneStream<L>& litera
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
     Choice block = {};
-    Beat<L> planes[kPlanes] = {};
-#pragma HLS ARRAY_PARTITION variable = planes type = complete dim = 0
+    Beat<L> beat = {};
     if (state.takes_block()) block = choices.read();
-    if (state.takes(kTagPlane)) planes[kTagPlane] = tags.read();
-    if (state.takes(kLiteralPlane)) planes[kLiteralPlane] = literal.read();
-    if (state.takes(kMaskPlane)) planes[kMaskPlane] = mask.read();
-    if (state.takes(kHeaderPlane)) planes[kHeaderPlane] = header.read();
-    if (state.takes(kRecordPlane)) planes[kRecordPlane] = record.read();
-    if (state.takes(kDataPlane)) planes[kDataPlane] = data.read();
-    if (state.takes(kCopyPlane)) planes[kCopyPlane] = copy.read();
+    take_plane(state, kTagPlane, tags, beat);
+    take_plane(state, kLiteralPlane, literal, beat);
+    take_plane(state, kMaskPlane, mask, beat);
+    take_plane(state, kHeaderPlane, header, beat);
+    take_plane(state, kRecordPlane, record, beat);
+    take_plane(state, kDataPlane, data, beat);
+    take_plane(state, kCopyPlane, copy, beat);
     Span<L> span;
     bool valid;
-    state.step(block, planes, span, valid);
+    state.step(block, beat, span, valid);
     if (valid) out.write(span);
   }
 }

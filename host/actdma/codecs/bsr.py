@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from ..frame import (
     check_end,
     check_sequence,
 )
+from .arithmetic import default_arithmetic
 from .coding import Coding
 
 _NORMS = {"l1": Norm.L1, "l2": Norm.L2, "max": Norm.MAX}
@@ -55,16 +57,16 @@ class Bsr:
     density: float | None = None
 
     def __post_init__(self) -> None:
-        if self.block not in BsrShape.BLOCKS:
+        if not isinstance(self.block, numbers.Integral) or self.block not in BsrShape.BLOCKS:
             raise ValueError(f"block is {self.block!r}, allowed are 4, 8, 16 and 32")
-        if self.norm not in _NORMS:
+        if not isinstance(self.norm, str) or self.norm not in _NORMS:
             raise ValueError(f"norm is {self.norm!r}, allowed are 'l1', 'l2' and 'max'")
         if (self.threshold is None) == (self.density is None):
             given = "none was" if self.threshold is None else "both were"
             raise ValueError(f"codec bsr needs either a threshold or a density, {given} given")
-        if self.threshold is not None and not self.threshold >= 0:
+        if self.threshold is not None and not _between(self.threshold, 0, math.inf):
             raise ValueError(f"threshold is {self.threshold!r}, allowed are 0 and above")
-        if self.density is not None and not 0 <= self.density <= 1:
+        if self.density is not None and not _between(self.density, 0, 1):
             raise ValueError(f"density is {self.density!r}, allowed are 0 to 1")
 
     def prepare(self, data: np.ndarray, layout: Layout) -> tuple[np.ndarray, Coding]:
@@ -92,6 +94,10 @@ class Bsr:
             threshold = top_k(norms(raw, shape), self.density)
         shape = dataclasses.replace(shape, threshold=threshold)
         return raw, Coding(Codec.BSR, shape.parameters, row_bytes, "row of blocks")
+
+
+def _between(number: Any, least: float, most: float) -> bool:
+    return isinstance(number, numbers.Real) and least <= number <= most
 
 
 def stage(matrix: np.ndarray, block: int) -> np.ndarray:
@@ -124,6 +130,7 @@ def restore(frame: Frame, raw: np.ndarray) -> tuple[np.ndarray, Layout]:
     return unstage(blocks, _matrix_shape(layout.shape)).reshape(-1).view(np.uint8), layout
 
 
+@default_arithmetic()
 def norms(raw: np.ndarray, shape: BsrShape) -> np.ndarray:
     """What each block is measured by (float32, for L2 the sum of squares).
 
@@ -154,6 +161,7 @@ def histogram(norms: np.ndarray) -> np.ndarray:
     return np.bincount(bins, minlength=BsrShape.HISTOGRAM_BINS).astype("<u4")
 
 
+@default_arithmetic()
 def encode(raw: np.ndarray, descriptor: Descriptor) -> tuple[bytes, bytes]:
     """Payload and extension of the frame that holds ``raw`` (uint8, 1-D, in block order)."""
     shape = BsrShape.of(descriptor.parameters)
@@ -216,6 +224,7 @@ def _as_float32(raw: np.ndarray, kind: int) -> np.ndarray:
     return raw.view("<f2" if dtype == DType.float16 else "<f4").astype("<f4")
 
 
+@default_arithmetic()
 def threshold_bits(norm: Norm, threshold: float) -> int:
     """The threshold as norms are compared with: of L2 the square, rounded once to float32."""
     threshold = abs(float(threshold))  # -0.0 is 0
@@ -362,7 +371,7 @@ def _opened(frame: Frame | bytes | bytearray | memoryview) -> tuple[Frame, list[
         words = packet[HEADER_BYTES:-HEADER_BYTES].view("<u4")
         kept, starts, walked = walk(words, descriptor)
         check_end(packet, descriptor, 4 * walked, 0)
-        if kept.size % shape.columns:
-            raise FrameError(Status.RAW_BYTES, "a block row is cut in two")
         frames.append(_Walked(shape, words, kept, starts))
+    if sum(f.kept.size for f in frames) % shape.columns:
+        raise FrameError(Status.RAW_BYTES, "a block row is cut in two")
     return frame, frames

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 
 import numpy as np
 
 from ..arrays import Layout
 from ..frame import (
     MAX_RAW_BYTES,
+    POOL_DTYPES,
     POOL_ROW_BYTES,
     Codec,
     DType,
@@ -21,14 +23,10 @@ from ..frame import (
     PoolShape,
     Status,
 )
+from .arithmetic import default_arithmetic
 from .coding import Coding
 
-_KINDS = {
-    DType.float32: PoolKind.FP32,
-    DType.bfloat16: PoolKind.BF16,
-    DType.float16: PoolKind.FP16,
-    DType.int8: PoolKind.INT8,
-}
+_KINDS = {dtype: kind for kind, dtype in POOL_DTYPES.items()}
 _STORED = {PoolKind.FP32: "<u4", PoolKind.BF16: "<u2", PoolKind.FP16: "<u2", PoolKind.INT8: "i1"}
 _CANONICAL_NAN = {PoolKind.FP32: 0x7FC00000, PoolKind.BF16: 0x7FC0, PoolKind.FP16: 0x7E00}
 
@@ -44,7 +42,7 @@ class Pool:
     k: int = 2
 
     def __post_init__(self) -> None:
-        if self.k not in (2, 4, 8):
+        if not isinstance(self.k, numbers.Integral) or self.k not in (2, 4, 8):
             raise ValueError(f"k is {self.k!r}, allowed are 2, 4 and 8")
 
     def prepare(self, data: np.ndarray, layout: Layout) -> tuple[np.ndarray, Coding]:
@@ -75,6 +73,7 @@ class Pool:
         return Coding(Codec.POOL, maps.parameters, maps.map_bytes, "map", counter=3)
 
 
+@default_arithmetic()
 def encode(raw: np.ndarray, shape: PoolShape) -> bytes:
     """The payload: the pooled maps of ``raw`` (uint8, 1-D), whole words."""
     kind = PoolKind(shape.kind)
@@ -95,9 +94,9 @@ def decode(words: np.ndarray, shape: PoolShape) -> tuple[np.ndarray, int]:
         raise FrameError(Status.LENGTH, "maps are cut off")
     pooled = (shape.maps, *shape.pooled)
     means = words.view(_STORED[PoolKind(shape.kind)])[: math.prod(pooled)].reshape(pooled)
-    maps = means.repeat(shape.k, axis=1).repeat(shape.k, axis=2)
-    cropped = np.ascontiguousarray(maps[:, : shape.height, : shape.width])
-    return cropped.view(np.uint8).reshape(-1), shape.payload_bytes
+    rows, columns = (np.arange(size) // shape.k for size in (shape.height, shape.width))
+    maps = means.take(rows, axis=1).take(columns, axis=2)
+    return maps.view(np.uint8).reshape(-1), shape.payload_bytes
 
 
 def _extents(size: int, k: int) -> np.ndarray:
