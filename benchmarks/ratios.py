@@ -14,6 +14,9 @@ need:
   32, 32, 3) and `y_train`, uint8, of CIFAR-10.
 - EfficientNet-Lite0, ImageNet weights, batch 8: the packages of `actdma[demo]`; photographs from
   `imagenet_samples.npz` in FOLDER (`images`, (n, 224, 224, 3), uint8), else those of scikit-image.
+- SqueezeNet 1.1 (arXiv 1602.07360; its convolutions, a ReLU behind each, no normalisation), batch
+  8: in FOLDER `weights/squeezenet1_1_features_imagenet.pt`, a state_dict with `conv1` and
+  `fireN.{squeeze1x1,expand1x1,expand3x3}`, and `imagenet_samples.npz` as above.
 - A transformer encoder with GELU (4 layers, width 256, random weights), batch 32: CIFAR-10, too.
 - The int64 indices of a 2 x 2 max-pool of ReLU maps of 56 x 56 (normal noise): nothing.
 """
@@ -45,7 +48,21 @@ from actdma.native import NativeBackend
 
 LEAST_ELEMENTS = 1024
 CODECS = (Codec.ZVC, Codec.RLE)  # and the best one of the dtype
-COLUMNS = ("network", "dtype", "memory order", "MB", "zeros", "zvc", "rle", "zve or ints")
+LONGEST_RUN = 128  # elements that a byte can tell of
+COLUMNS = (
+    *("network", "dtype", "memory order", "MB", "zeros"),
+    *("element runs", "zvc", "rle", "zve or ints"),
+)
+
+
+def run_coded_bytes(elements: np.ndarray) -> int:
+    """Size under run coding by the element, as in cDMA: a byte per run of up to 128 elements that
+    are all zero or all not, followed by those that are not; raw where that is less."""
+    kept = elements != 0
+    borders = np.flatnonzero(kept[1:] != kept[:-1]) + 1
+    runs = np.diff(np.concatenate([[0], borders, [kept.size]]))
+    coded = int((-(-runs // LONGEST_RUN)).sum()) + int(np.count_nonzero(kept)) * elements.itemsize
+    return min(coded, elements.nbytes)
 
 
 class Tally:
@@ -55,7 +72,7 @@ class Tally:
 
     def __init__(self, best: Codec) -> None:
         self.codecs = (*CODECS, best)
-        self.raw = self.elements = self.zeros = 0
+        self.raw = self.elements = self.zeros = self.run_coded = 0
         self._stored = dict.fromkeys(self.codecs, 0)
         self._native = NativeBackend()
 
@@ -68,6 +85,7 @@ class Tally:
             self.raw += data.size
             self.elements += elements.size
             self.zeros += elements.size - np.count_nonzero(elements)
+            self.run_coded += run_coded_bytes(elements)
             for each in self.codecs:
                 self._stored[each] += self._native.compress(data, dtype, each, frame_bytes).nbytes
         return self._native.compress(data, dtype, codec, frame_bytes)
@@ -76,7 +94,8 @@ class Tally:
         self._native.decompress(frame, out)
 
     def ratios(self) -> dict[str, float]:
-        return {codec.name.lower(): self.raw / self._stored[codec] for codec in self.codecs}
+        stored = {codec.name.lower(): self._stored[codec] for codec in self.codecs}
+        return {n: self.raw / size for n, size in {"runs": self.run_coded, **stored}.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +167,45 @@ class Transformer(nn.Module):
         return self.head(self.encoder(tokens).mean(1))
 
 
+class Fire(nn.Module):
+    def __init__(self, before: int, squeezed: int, expanded: int) -> None:
+        super().__init__()
+        self.squeeze1x1 = nn.Conv2d(before, squeezed, 1)
+        self.expand1x1 = nn.Conv2d(squeezed, expanded, 1)
+        self.expand3x3 = nn.Conv2d(squeezed, expanded, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.relu(self.squeeze1x1(x))
+        return torch.cat([F.relu(self.expand1x1(x)), F.relu(self.expand3x3(x))], 1)
+
+
+class SqueezeNet(nn.Module):
+    """The convolutions of SqueezeNet 1.1; ten average maps stand for its classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 3, 2)
+        sizes = [(64, 16, 64), (128, 16, 64), (128, 32, 128), (256, 32, 128)]
+        sizes += [(256, 48, 192), (384, 48, 192), (384, 64, 256), (512, 64, 256)]
+        for number, size in enumerate(sizes, 2):
+            self.add_module(f"fire{number}", Fire(*size))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.relu(self.conv1(x))
+        for number in range(2, 10):
+            if number in (2, 4, 6):
+                x = F.max_pool2d(x, 3, 2, ceil_mode=True)
+            x = self.get_submodule(f"fire{number}")(x)
+        return x.mean((2, 3))[:, :10]
+
+
+def squeezenet(folder: Path) -> nn.Module:
+    model = SqueezeNet()
+    file = folder / "weights/squeezenet1_1_features_imagenet.pt"
+    model.load_state_dict(torch.load(file, weights_only=True))
+    return model
+
+
 def resnet20(folder: Path) -> nn.Module:
     model = ResNet20()
     model.load_state_dict(torch.load(folder / "weights/resnet20_cifar10.pt", weights_only=True))
@@ -178,6 +236,14 @@ def steps(folder: Path) -> Iterator[Step]:
         yield Step("GELU transformer, batch 32", Transformer, images[:32], maps=False)
     else:
         print(f"ResNet-20 and the transformer are left out: {folder} lacks their files")
+    samples = folder / "imagenet_samples.npz"
+    if samples.exists() and (folder / "weights/squeezenet1_1_features_imagenet.pt").exists():
+        # Its weights want blue, green, red, from 0 to 255, less the means.
+        pixels = np.load(samples)["images"][:8][..., ::-1].copy()
+        images = normalised(pixels, Normalisation((103.939, 116.779, 123.68), (1, 1, 1)))
+        yield Step("SqueezeNet 1.1, batch 8", lambda: squeezenet(folder), images)
+    else:
+        print(f"SqueezeNet is left out: {folder} lacks its files")
     _, normalisation = load_model(DEFAULT_MODEL, 0)
     yield Step(
         "EfficientNet-Lite0, batch 8",

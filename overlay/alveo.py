@@ -18,7 +18,7 @@ except ModuleNotFoundError:
 
 HERE = Path(__file__).resolve().parent
 HLS = HERE.parent / "hls"
-PORTS = ("in", "out")
+PORTS = ("packet", "answer")
 
 
 def load(name: str, file: Path = HERE / "alveo.toml") -> dict[str, Any]:
@@ -65,6 +65,8 @@ def compile_config(platform: dict[str, Any], kernel: str, folder: Path) -> str:
         f"syn.top={kernel}",
         f"syn.file={HLS}/src/{kernel}.cpp",
         f"syn.cflags={flags}",
+        # Shallow FIFOs into LUTs: HLS's own limits (2 tokens, 1024 bits) leave them to block RAM.
+        "syn.storage=fifo impl=auto auto_srl_max_bits=32768 auto_srl_max_depth=32",
         f"tb.file={HLS}/tb/tb_maxi.cpp",
         *(f"tb.file={other}" for other in others),
         f"tb.cflags={flags}",
@@ -83,7 +85,7 @@ def link_config(platform: dict[str, Any]) -> str:
 
 
 def _general(platform: dict[str, Any]) -> str:
-    return f"platform={platform['platform']}\nfreqhz={platform['clock_mhz']}MHz\n"
+    return f"platform={platform['platform']}\nfreqhz={platform['clock_mhz']}000000\n"
 
 
 def _section(name: str, *lines: str) -> str:

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "actdma/float.hpp"
 #include "codec.hpp"
 
 namespace {
@@ -87,9 +88,11 @@ Bytes descriptor_of(const Kernels& kernels, const Case& c, size_t size) {
 Bytes encode(const Kernels& kernels, const Bytes& raw, const Bytes& descriptor) {
   const auto from = exact(raw);
   const auto head = exact(descriptor);
-  const auto out = exact(Bytes(frame_bound(raw.size()) + kEncodeSlack));
+  uint32_t words[kHeaderWords];
+  std::memcpy(words, descriptor.data(), kHeaderBytes);
+  const auto out = exact(Bytes(frame_bound(words) + kEncodeSlack));
   const size_t length = encode_frame(kernels, from.get(), head.get(), out.get());
-  if (length > frame_bound(raw.size())) fail(kernels, "longer than its bound", raw.size());
+  if (length > frame_bound(words)) fail(kernels, "longer than its bound", raw.size());
   return Bytes(out.get(), out.get() + length);
 }
 
@@ -151,10 +154,67 @@ void check_pool(const Kernels& kernels) {
   }
 }
 
+// A block's norm by the fabric's integer arithmetic.
+uint32_t norm_of(const uint8_t* block, const BsrShape& shape) {
+  std::vector<uint32_t> values;
+  for (uint32_t i = 0; i < shape.block * shape.block; i++) {
+    const uint8_t* const at = block + i * (shape.kind == kBsrFp32 ? 4 : 2);
+    const uint32_t half = at[0] | at[1] << 8;
+    const uint32_t value = shape.kind == kBsrFp32   ? word(at)
+                           : shape.kind == kBsrBf16 ? fp32_from_bf16(half)
+                                                    : fp32_from_fp16(half);
+    const uint32_t magnitude = value & ~kFp32Sign;
+    values.push_back(shape.norm == kNormL2 ? fp32_multiply(magnitude, magnitude) : magnitude);
+  }
+  for (size_t n = values.size() / 2; n > 0; n /= 2) {
+    for (size_t i = 0; i < n; i++) {
+      const uint32_t a = values[2 * i], b = values[2 * i + 1];
+      values[i] = shape.norm == kNormMax ? std::max(a, b) : fp32_add(a, b);
+    }
+  }
+  return values[0];
+}
+
+// Blocks of every size, norm and kind, on buffers of exactly the allowed size.
+void check_bsr(const Kernels& kernels) {
+  for (const uint32_t block : {4u, 8u, 16u, 32u}) {
+    for (const uint32_t parameter : {0u, 1u, 2u, 0x100u, 0x101u, 0x102u, 0x200u, 0x201u, 0x202u}) {
+      const uint32_t kind = parameter >> 8, norm = parameter & 0xFF;
+      const Case c = {kCodecBsr, kind == kBsrFp32 ? 4u : 2u, block | norm << 8 | kind << 16};
+      const size_t block_bytes = size_t{block} * block * c.element_bytes;
+      const size_t size = (random_bits() % 70 + 1) * block_bytes;
+      Bytes raw = random_raw(size, c, 60);
+      // Smaller exponents: else every large block has a NaN.
+      for (size_t i = c.element_bytes - 1; i < size; i += c.element_bytes) raw[i] &= 0xBF;
+      Bytes descriptor = descriptor_of(kernels, c, size);
+      set_word(&descriptor[4 * (kDescParameters + 1)], random_bits() % 40 + 1);
+      uint32_t words[kHeaderWords];
+      std::memcpy(words, descriptor.data(), kHeaderBytes);
+      const uint32_t threshold = norm_of(raw.data(), BsrShape(words));
+      set_word(&descriptor[4 * (kDescParameters + 2)], threshold);
+      set_word(&descriptor[4 * kDescCrc], kernels.crc32c(0, descriptor.data(), 4 * kDescCrc));
+      std::memcpy(words, descriptor.data(), kHeaderBytes);
+      const Bytes packet = encode(kernels, raw, descriptor);
+      Bytes back(size);
+      if (decode(kernels, packet, false, back)) fail(kernels, "bsr: refused", size);
+      for (size_t i = 0; i < size; i += block_bytes) {
+        if (norm_of(&raw[i], BsrShape(words)) < threshold) std::memset(&raw[i], 0, block_bytes);
+      }
+      if (back != raw) fail(kernels, "bsr: other blocks kept", size);
+      for (int i = 0; i < 20; i++) {
+        Bytes hostile = damaged(kernels, packet);
+        hostile.resize(random_bits() % (hostile.size() + 1));
+        decode(kernels, hostile, false, back);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
   check_pool(*portable_kernels());
+  check_bsr(*portable_kernels());
   const Kernels& portable = *portable_kernels();
   const size_t sizes[] = {0, 1, 3, 60, 63, 64, 65, 127, 192, 4096, 8191, 8192, 8193, 8256, 20000};
   for (const size_t size : sizes) {

@@ -9,6 +9,7 @@ import pytest
 CHECK = Path(__file__).parents[1] / "hls/check"
 sys.path.insert(0, str(CHECK))
 
+import fifos  # noqa: E402
 from pragmas import TABLE, faults, parse, read_pragmas, table  # noqa: E402
 from rules import RULES  # noqa: E402
 from synthesisable import Checker  # noqa: E402
@@ -567,3 +568,18 @@ def test_the_table_of_pragmas_names_its_source():
         assert entry["source"] == f"pragma HLS {name.lower()}"
         assert set(entry["place"]) <= {"loop", "function", "top"}
         assert set(entry.get("required", [])) <= set(entry.get("options", {}))
+
+
+# What the FIFOs take.
+
+
+def test_the_guide_s_block_ram_is_what_the_declarations_come_to():
+    assert fifos.table() in (CHECK.parents[1] / "docs/hardware.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("bits", "depth", "expected"),
+    [(160, 32, 0), (36, 512, 1), (37, 512, 2), (160, 1024, 9), (129, 2048, 15)],
+)
+def test_block_ram_of_a_memory(bits, depth, expected):
+    assert fifos.half_blocks(bits, depth) == expected

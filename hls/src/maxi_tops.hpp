@@ -10,5 +10,7 @@
 
 using Memory = actdma::MemoryWord<ACTDMA_LANES>;
 
-void actdma_compress_maxi(const Memory* in, Memory* out, uint32_t in_bytes, uint32_t capacity);
-void actdma_decompress_maxi(const Memory* in, Memory* out, uint32_t in_bytes, uint32_t capacity);
+void actdma_compress_maxi(const Memory* packet, Memory* answer, uint32_t packet_bytes,
+                          uint32_t capacity);
+void actdma_decompress_maxi(const Memory* packet, Memory* answer, uint32_t packet_bytes,
+                            uint32_t capacity);

@@ -77,7 +77,7 @@ static int round_trips() {
                                    actdma::frame_bound(size), where);
         golden::check(frame == golden::frame(head, raw), "frame differs", where.c_str());
         const Bytes back = answer(actdma_decompress_maxi, frame, actdma::answer_bytes(size), where);
-        golden::check(back == golden::answer(head, raw), "answer differs", where.c_str());
+        golden::check(back == golden::answer(frame, head, raw), "answer differs", where.c_str());
         cases++;
       }
   return cases;

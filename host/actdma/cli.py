@@ -92,9 +92,9 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
     )
     add(
         "--codec",
-        default="zvc",
-        help="zvc (default), rle, zve (for floating point), ints (for integers), raw, or auto: "
-        "zve, ints or zvc, as suits a tensor's dtype; zvc where zve or ints do not take it",
+        default="auto",
+        help="auto (default: zve, ints or zvc, as suits a tensor's dtype), zvc, rle, zve (for "
+        "floating point), ints (for integers) or raw; zvc where zve or ints do not take a dtype",
     )
     add(
         "--backend",

@@ -38,7 +38,7 @@ def block_design(design: Any) -> str:
         lines.append(
             f"assign_bd_address -offset 0x{base:08X} -range 0x{size:X} "
             "-target_address_space [get_bd_addr_spaces ps/Data] "
-            f"[get_bd_addr_segs {cell}/{entry['interface']}/Reg] -force"
+            f"[get_bd_addr_segs {cell}/{entry['segment']}] -force"
         )
     lines += [f"reach_memory {space} ps/{windows}" for space, windows in design.memory.items()]
     return "\n".join([*lines, ""])

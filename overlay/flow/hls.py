@@ -14,6 +14,11 @@ from .tools import Tools, text
 HLS = ROOT / "hls"
 BLOCK_CODECS = ("raw", "zvc", "zve", "ints", "rle")
 SWITCHED = {"pool": "ACTDMA_POOL", "bsr": "ACTDMA_BSR"}
+# FIFOs of up to so many tokens or bits lie in shift registers of LUTs, not block RAM. HLS's own
+# limits are 2 tokens and 1024 bits (UG1399, Storage Configuration): some 50 FIFOs of 32 tokens
+# would take more block RAM than a KV260 has.
+SRL_DEPTH = 32
+SRL_BITS = 16384
 
 
 def cflags(board: dict[str, Any]) -> str:
@@ -45,6 +50,8 @@ def config(board: dict[str, Any], top: str) -> str:
             f"syn.top={top}",
             f"syn.file={HLS / 'src' / top}.cpp",
             f"syn.cflags={flags}",
+            f"syn.storage=fifo impl=auto auto_srl_max_bits={SRL_BITS} "
+            f"auto_srl_max_depth={SRL_DEPTH}",
             f"tb.file={HLS / 'tb' / 'tb_tops.cpp'}",
             f"tb.file={HLS / 'src' / other}.cpp",
             f"tb.cflags={flags}",
@@ -67,6 +74,7 @@ def script(board: dict[str, Any], top: str) -> str:
             "open_solution -reset -flow_target vivado solution1",
             f"set_part {{{board['part']}}}",
             f"create_clock -period {1000 / board['clock_mhz']:.3f} -name default",
+            f"config_storage fifo -auto_srl_max_bits {SRL_BITS} -auto_srl_max_depth {SRL_DEPTH}",
             "csynth_design",
             "export_design -format ip_catalog",
             "exit",

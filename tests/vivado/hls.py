@@ -20,6 +20,7 @@ KEYS = {
     "syn.top": 1,
     "syn.file": 1,
     "syn.cflags": 1,
+    "syn.storage": 1,
     "tb.file": 9,
     "tb.cflags": 1,
 }
@@ -30,8 +31,8 @@ BANNERS = {
 }
 # The commands that the flow may use; what they were given comes out as JSON on stdout.
 TCL = """
-foreach command {open_project set_top add_files open_solution set_part create_clock csynth_design
-    export_design} {
+foreach command {open_project set_top add_files open_solution set_part create_clock
+    config_storage csynth_design export_design} {
   proc $command {args} "return \\[::note $command {*}\\$args\\]"
 }
 proc note {args} {
@@ -90,6 +91,7 @@ def run_config(tool: str, arguments: list[str]) -> None:
     assert values["flow_target"] == ["vivado"]
     assert values["package.output.format"] == ["ip_catalog"]
     assert re.fullmatch(r"\d+MHz", values["clock"][0])
+    check_storage(values["syn.storage"][0].replace("=", " ").split())
     (top,), (source,), (flags,) = values["syn.top"], values["syn.file"], values["syn.cflags"]
     for file in values["tb.file"]:
         assert Path(file).is_file(), file
@@ -117,9 +119,18 @@ def run_script(arguments: list[str]) -> None:
     source, _, flags = by_name["add_files"]
     assert by_name["export_design"] == ["-format", "ip_catalog"]
     assert float(by_name["create_clock"][1]) > 0
+    check_storage([word.lstrip("-") for word in by_name["config_storage"]])
     folder = Path(by_name["open_project"][-1], by_name["open_solution"][-1])
     write_reports(folder / "syn/report", top)
     write_core(folder / "impl/ip", top, Path(source), flags)
+
+
+def check_storage(words: list[str]) -> None:
+    assert words[0] == "fifo", words
+    options = dict(zip(words[1::2], words[2::2], strict=True))
+    assert options.pop("impl", "auto") == "auto"
+    assert set(options) == {"auto_srl_max_bits", "auto_srl_max_depth"}
+    assert all(int(value) >= 0 for value in options.values())
 
 
 def write_reports(folder: Path, top: str) -> None:

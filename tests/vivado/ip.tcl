@@ -169,7 +169,7 @@ proc standin::describe_axi_intc {values preset} {
     add_interface interrupt interrupt Master any s_axi_aclk
   }
   add_interface s_axi aximm Slave any s_axi_aclk
-  add_segment s_axi/Reg s_axi
+  add_segment S_AXI/Reg s_axi
 }
 
 proc standin::describe_axi_dma {values preset} {

@@ -28,7 +28,8 @@ struct Beat {
 // is the trip count it states; synthesis only reports it.
 constexpr int kMaxBeats = int(frame_bound(kMaxRawBytes) / 8);
 
-// FIFO depths. Shallow ones fit the 32-deep shift registers of a LUT. Block FIFOs hold two blocks,
+// FIFO depths. Shallow ones fit the 32-deep shift registers of a LUT, where the builds put them
+// (overlay/flow/hls.py); check/fifos.py adds up the others. Block FIFOs hold two blocks,
 // so that one drains while the next fills. A mask plane is at most an eighth of its block: plane
 // FIFOs hold two, and as much data, which lasts while the next block's mask plane passes.
 constexpr int kShallow = 32;

@@ -1,11 +1,11 @@
 // The block engine, compressing. Full beats are compacted and packed into planes before the block
 // FIFOs, the raw copy waits beside them, and the mode is chosen when the block has passed:
 //
-//   raw beats -> compact -> pack -> mask plane, data plane -----------------------+-> join ->
-//   squeeze
-//                  |          +---> gather_groups -> make_records -> pack_records -+
-//                  |          '---> tag_masks -------------------------------------+
-//                  '--------------- raw copy --------------------------------------'
+//   raw beats -> compact -> pack -> mask plane, data plane -----------------+-> join -> squeeze
+//                  |          +---> gather_groups, make_records, pack_records +
+//                  |          +---> tag_masks --------------------------------+
+//                  |          '---> passed -> choose -------------------------+
+//                  '--------------- raw copy ---------------------------------'
 #pragma once
 
 #include "axis.hpp"
@@ -231,111 +231,148 @@ enum Plane : int {
   kPlanes
 };
 
-// Chooses the mode and joins W0 and the planes it uses; what is not used drains in the same cycles.
+// What becomes of a block, plane by plane.
+struct Choice {
+  uint32_t w0;
+  uint16_t words[kPlanes];  // in the FIFOs
+  bool used[kPlanes];
+  bool last;
+};
+
+// Chooses the mode. `sizes` and `literals` count where the codec has records or tags.
+inline Choice choose_mode(const Passed& block, const RecordSizes& sizes, uint32_t literals) {
+#pragma HLS INLINE
+  const bool has_records = record_mode(block.codec) != kModeRaw;
+  const bool has_tags = block.codec == kCodecRle;
+  Choice out;
+  out.words[kTagPlane] = has_tags ? tag_words(block.mask_words) : 0;
+  out.words[kLiteralPlane] = has_tags ? literals : 0;
+  out.words[kMaskPlane] = block.mask_words;
+  out.words[kHeaderPlane] = has_records ? header_words(sizes.groups) : 0;
+  out.words[kRecordPlane] = has_records ? sizes.words : 0;
+  out.words[kDataPlane] = block.data_words;
+  out.words[kCopyPlane] = block.copy_words;
+  const uint32_t zvc = out.words[kMaskPlane] + out.words[kDataPlane];
+  const uint32_t records =
+      (block.dense ? 0 : out.words[kMaskPlane]) + out.words[kHeaderPlane] + out.words[kRecordPlane];
+  const uint32_t rle = out.words[kTagPlane] + out.words[kLiteralPlane] + out.words[kDataPlane];
+  Mode mode = kModeRaw;
+  uint32_t length = block.copy_words, extra = 0;
+  if (block.codec != kCodecRaw && zvc < length) mode = kModeZvc, length = zvc;
+  if (has_records && records < length) {
+    mode = record_mode(block.codec);
+    length = records;
+    extra = record_extra(sizes.groups, block.dense);
+  }
+  if (has_tags && literals <= kMaxLiterals && rle < length) {
+    mode = kModeRle;
+    length = rle;
+    extra = literals;
+  }
+  if (block.codec != kCodecRaw && block.data_words == 0) mode = kModeZero, length = extra = 0;
+  const bool recorded = mode == kModeZve || mode == kModeInts;
+  out.used[kTagPlane] = out.used[kLiteralPlane] = mode == kModeRle;
+  out.used[kMaskPlane] = mode == kModeZvc || (recorded && !block.dense);
+  out.used[kHeaderPlane] = out.used[kRecordPlane] = recorded;
+  out.used[kDataPlane] = mode == kModeZvc || mode == kModeRle;
+  out.used[kCopyPlane] = mode == kModeRaw;
+  out.w0 = block_word(mode, length, extra);
+  out.last = block.last;
+  return out;
+}
+
+// A process of its own: nothing in it recurs, so its sums and comparisons pipeline, which in join
+// they could not.
+inline void choose(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes,
+                   Stream<uint32_t, 2>& literals, Stream<Choice, 2>& out) {
+  for (bool done = false; !done;) {
+#pragma HLS PIPELINE II = 1
+#pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
+    cycle();
+    const Passed block = passed.read();
+    RecordSizes the_sizes = {};
+    uint32_t count = 0;
+    if (!block.last && record_mode(block.codec) != kModeRaw) the_sizes = sizes.read();
+    if (!block.last && block.codec == kCodecRle) count = literals.read();
+    out.write(choose_mode(block, the_sizes, count));
+    done = block.last;
+  }
+}
+
+// Joins W0 and the planes that are used; what is not used drains in the same cycles.
 template <int L>
 struct Join {
   bool active = false;
   bool ended = false;
-  uint32_t left[kPlanes] = {};  // words still in the FIFOs
+  uint16_t left[kPlanes] = {};  // words still in the FIFOs
   bool used[kPlanes] = {};
+  int turn = kPlanes;  // the first plane used that has words left
 
   bool takes_block() const { return !active; }
-  bool takes(int plane) const {
-#pragma HLS INLINE
-    bool turn = true;
-    for (int i = 0; i < kPlanes; i++) {
-#pragma HLS UNROLL
-      if (i < plane && used[i] && left[i] > 0) turn = false;
-    }
-    return active && left[plane] > 0 && (turn || !used[plane]);
-  }
+  bool takes(int plane) const { return left[plane] > 0 && (plane == turn || !used[plane]); }
 
-  // `sizes` and `literals` count where the codec has records or tags.
-  void step(const Passed& block, const RecordSizes& sizes, uint32_t literals,
-            const Beat<L> planes[kPlanes], Span<L>& out, bool& valid) {
+  // `beat` is that of the plane whose turn it is.
+  void step(const Choice& block, const Beat<L>& beat, Span<L>& out, bool& valid) {
 #pragma HLS INLINE
     out.last = false;
+    valid = !active || turn != kPlanes;
     if (!active) {
-      begin(block, sizes, literals, out);
-      valid = true;
-      return;
-    }
-    bool taken[kPlanes];
-#pragma HLS ARRAY_PARTITION variable = taken type = complete
-    valid = false;
-    for (int p = 0; p < kPlanes; p++) {
+      begin(block, out);
+    } else {
+      for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
-      taken[p] = takes(p);
+        out.w[i] = beat.w[i];
+      }
+      take(out);
     }
     active = false;
-    for (int p = 0; p < kPlanes; p++) {
+    turn = kPlanes;
+    for (int p = kPlanes - 1; p >= 0; p--) {
 #pragma HLS UNROLL
-      const uint32_t words = left[p] < L ? left[p] : L;
-      if (taken[p] && used[p]) {
-        valid = true;
-        out.words = uint8_t(words);
-        for (int i = 0; i < L; i++) {
-#pragma HLS UNROLL
-          out.w[i] = planes[p].w[i];
-        }
-      }
-      if (taken[p]) left[p] -= words;
       if (left[p] > 0) active = true;
+      if (left[p] > 0 && used[p]) turn = p;
     }
   }
 
  private:
-  void begin(const Passed& block, const RecordSizes& sizes, uint32_t literals, Span<L>& out) {
+  void take(Span<L>& out) {
 #pragma HLS INLINE
-    const bool has_records = record_mode(block.codec) != kModeRaw;
-    const bool has_tags = block.codec == kCodecRle;
-    left[kTagPlane] = has_tags ? tag_words(block.mask_words) : 0;
-    left[kLiteralPlane] = has_tags ? literals : 0;
-    left[kMaskPlane] = block.mask_words;
-    left[kHeaderPlane] = has_records ? header_words(sizes.groups) : 0;
-    left[kRecordPlane] = has_records ? sizes.words : 0;
-    left[kDataPlane] = block.data_words;
-    left[kCopyPlane] = block.copy_words;
-    const uint32_t zvc = left[kMaskPlane] + left[kDataPlane];
-    const uint32_t records =
-        (block.dense ? 0 : left[kMaskPlane]) + left[kHeaderPlane] + left[kRecordPlane];
-    const uint32_t rle = left[kTagPlane] + left[kLiteralPlane] + left[kDataPlane];
-    Mode mode = kModeRaw;
-    uint32_t length = block.copy_words, extra = 0;
-    if (block.codec != kCodecRaw && zvc < length) mode = kModeZvc, length = zvc;
-    if (has_records && records < length) {
-      mode = record_mode(block.codec);
-      length = records;
-      extra = record_extra(sizes.groups, block.dense);
+    for (int p = 0; p < kPlanes; p++) {
+#pragma HLS UNROLL
+      const bool more = left[p] > L;
+      if (p == turn) out.words = uint8_t(more ? L : left[p]);
+      if (takes(p)) left[p] = more ? left[p] - L : 0;
     }
-    if (has_tags && literals <= kMaxLiterals && rle < length) {
-      mode = kModeRle;
-      length = rle;
-      extra = literals;
+  }
+  void begin(const Choice& block, Span<L>& out) {
+#pragma HLS INLINE
+    for (int p = 0; p < kPlanes; p++) {
+#pragma HLS UNROLL
+      left[p] = block.words[p];
+      used[p] = block.used[p];
     }
-    if (block.codec != kCodecRaw && block.data_words == 0) mode = kModeZero, length = extra = 0;
-    const bool recorded = mode == kModeZve || mode == kModeInts;
-    used[kTagPlane] = used[kLiteralPlane] = mode == kModeRle;
-    used[kMaskPlane] = mode == kModeZvc || (recorded && !block.dense);
-    used[kHeaderPlane] = used[kRecordPlane] = recorded;
-    used[kDataPlane] = mode == kModeZvc || mode == kModeRle;
-    used[kCopyPlane] = mode == kModeRaw;
-    const uint32_t w0 = block_word(mode, length, extra);
     for (int i = 0; i < L; i++) {
 #pragma HLS UNROLL
-      out.w[i] = i == 0 ? w0 : 0;
+      out.w[i] = i == 0 ? block.w0 : 0;
     }
     out.words = 1;
     out.last = ended = block.last;
-    active = !block.last;
   }
 };
 
+// One beat of a plane, if the join takes it; `beat` gets it if it is the plane's turn.
+template <int L, class Plane>
+void take_plane(const Join<L>& state, int plane, Plane& in, Beat<L>& beat) {
+#pragma HLS INLINE
+  if (!state.takes(plane)) return;
+  const Beat<L> taken = in.read();
+  if (state.turn == plane) beat = taken;
+}
+
 template <int L>
-void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, Stream<uint32_t, 2>& literals,
-          TagStream<L>& tags, PlaneStream<L>& literal, PlaneStream<L>& mask,
-          HeaderStream<L>& header, BlockStream<L>& record, BlockStream<L>& data,
-          BlockStream<L>& copy, Stream<Span<L>, kShallow>& out) {
+void join(Stream<Choice, 2>& choices, TagStream<L>& tags, PlaneStream<L>& literal,
+          PlaneStream<L>& mask, HeaderStream<L>& header, BlockStream<L>& record,
+          BlockStream<L>& data, BlockStream<L>& copy, Stream<Span<L>, kShallow>& out) {
   Join<L> state;
 #pragma HLS ARRAY_PARTITION variable = state.left type = complete
 #pragma HLS ARRAY_PARTITION variable = state.used type = complete
@@ -343,26 +380,19 @@ void join(Stream<Passed, 2>& passed, Stream<RecordSizes, 2>& sizes, Stream<uint3
 #pragma HLS PIPELINE II = 1
 #pragma HLS LOOP_TRIPCOUNT min = 1 max = kMaxBeats
     cycle();
-    Passed block = {};
-    RecordSizes the_sizes = {};
-    uint32_t count = 0;
-    Beat<L> planes[kPlanes] = {};
-#pragma HLS ARRAY_PARTITION variable = planes type = complete dim = 0
-    if (state.takes_block()) {
-      block = passed.read();
-      if (!block.last && record_mode(block.codec) != kModeRaw) the_sizes = sizes.read();
-      if (!block.last && block.codec == kCodecRle) count = literals.read();
-    }
-    if (state.takes(kTagPlane)) planes[kTagPlane] = tags.read();
-    if (state.takes(kLiteralPlane)) planes[kLiteralPlane] = literal.read();
-    if (state.takes(kMaskPlane)) planes[kMaskPlane] = mask.read();
-    if (state.takes(kHeaderPlane)) planes[kHeaderPlane] = header.read();
-    if (state.takes(kRecordPlane)) planes[kRecordPlane] = record.read();
-    if (state.takes(kDataPlane)) planes[kDataPlane] = data.read();
-    if (state.takes(kCopyPlane)) planes[kCopyPlane] = copy.read();
+    Choice block = {};
+    Beat<L> beat = {};
+    if (state.takes_block()) block = choices.read();
+    take_plane(state, kTagPlane, tags, beat);
+    take_plane(state, kLiteralPlane, literal, beat);
+    take_plane(state, kMaskPlane, mask, beat);
+    take_plane(state, kHeaderPlane, header, beat);
+    take_plane(state, kRecordPlane, record, beat);
+    take_plane(state, kDataPlane, data, beat);
+    take_plane(state, kCopyPlane, copy, beat);
     Span<L> span;
     bool valid;
-    state.step(block, the_sizes, count, planes, span, valid);
+    state.step(block, beat, span, valid);
     if (valid) out.write(span);
   }
 }

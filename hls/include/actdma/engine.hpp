@@ -35,6 +35,7 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   PlaneStream<L> literal("literal plane");
   Stream<uint32_t, 2> literals("literals");
   Stream<Passed, 2> passed("passed");
+  Stream<Choice, 2> choices("choices");
   Stream<Span<L>, kShallow> spans("spans");
   Stream<Tail, 2> tail("tail");
   Stream<uint8_t, 2> chosen("chosen");
@@ -50,8 +51,8 @@ void compress_engine(AxiStream<L>& in, AxiStream<L>& out) {
   ACTDMA_PROCESS(make_records(groups, records));
   ACTDMA_PROCESS(pack_records<L>(records, header, record, sizes));
   ACTDMA_PROCESS(tag_masks<L>(masks, tags, literal, literals));
-  ACTDMA_PROCESS(
-      join<L>(passed, sizes, literals, tags, literal, mask, header, record, data, copy, spans));
+  ACTDMA_PROCESS(choose(passed, sizes, literals, choices));
+  ACTDMA_PROCESS(join<L>(choices, tags, literal, mask, header, record, data, copy, spans));
   ACTDMA_PROCESS(squeeze<L>(spans, block_payload, block_verdict));
 #if ACTDMA_POOL
   ACTDMA_PROCESS(pool_compress<L>(pool_raw, pool_payload, pool_verdict));

@@ -111,9 +111,9 @@ void finish(BeatStream<L>& in, Stream<Tail, 2>& tail, AxiStream<L>& out, Verdict
     if (state.takes()) beat = in.read();
     if (beat.last) {
       const Tail the_tail = tail.read();
-      Verdict verdict = {}, other;
+      Verdict verdict = {};
       uint8_t n = 0;
-      (read_if(true, verdicts, n++ == the_tail.route ? verdict : other), ...);
+      (read_chosen(n++ == the_tail.route, verdicts, verdict), ...);
       state.close(the_tail, verdict);
     } else if (!state.emits()) {
       state.compose();

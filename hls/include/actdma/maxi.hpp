@@ -146,32 +146,32 @@ void write_bursts(BurstDataStream<L>& data, Stream<Burst, 2>& bursts, MemoryWord
   stall(kMemoryLatency);
 }
 
-// `in`: a packet of `in_bytes`; `out`: room for the result and `capacity` bytes of answer.
+// `packet`: of `packet_bytes`; `answer`: room for the result and `capacity` bytes of answer.
 template <int L>
-void compress_maxi(const MemoryWord<L>* in, MemoryWord<L>* out, uint32_t in_bytes,
+void compress_maxi(const MemoryWord<L>* packet, MemoryWord<L>* answer, uint32_t packet_bytes,
                    uint32_t capacity) {
 #pragma HLS INLINE
   AxiStream<L> from("read_bursts"), to("gather");
   BurstDataStream<L> data("burst data");
   Stream<Burst, 2> bursts("bursts");
-  ACTDMA_PROCESS(read_bursts<L>(in, in_bytes, from));
+  ACTDMA_PROCESS(read_bursts<L>(packet, packet_bytes, from));
   ACTDMA_PROCESS(compress_engine<L>(from, to));
   ACTDMA_PROCESS(gather<L>(to, capacity, data, bursts));
-  ACTDMA_PROCESS(write_bursts<L>(data, bursts, out));
+  ACTDMA_PROCESS(write_bursts<L>(data, bursts, answer));
   ACTDMA_REGION_END();
 }
 
 template <int L>
-void decompress_maxi(const MemoryWord<L>* in, MemoryWord<L>* out, uint32_t in_bytes,
+void decompress_maxi(const MemoryWord<L>* packet, MemoryWord<L>* answer, uint32_t packet_bytes,
                      uint32_t capacity) {
 #pragma HLS INLINE
   AxiStream<L> from("read_bursts"), to("gather");
   BurstDataStream<L> data("burst data");
   Stream<Burst, 2> bursts("bursts");
-  ACTDMA_PROCESS(read_bursts<L>(in, in_bytes, from));
+  ACTDMA_PROCESS(read_bursts<L>(packet, packet_bytes, from));
   ACTDMA_PROCESS(decompress_engine<L>(from, to));
   ACTDMA_PROCESS(gather<L>(to, capacity, data, bursts));
-  ACTDMA_PROCESS(write_bursts<L>(data, bursts, out));
+  ACTDMA_PROCESS(write_bursts<L>(data, bursts, answer));
   ACTDMA_REGION_END();
 }
 

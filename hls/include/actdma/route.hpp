@@ -52,6 +52,15 @@ void read_if(bool wanted, In& in, Token& token) {
   if (wanted) token = in.read();
 }
 
+// Every stream is read, one token kept: by a select of values, as one of addresses may not be
+// synthesised.
+template <class Token, class In>
+void read_chosen(bool chosen, In& in, Token& token) {
+#pragma HLS INLINE
+  const Token read = in.read();
+  if (chosen) token = read;
+}
+
 // Tokens (with `route` and `last`) go to the branch of their route, the end token to all. `chosen`
 // gets the frame's route.
 template <class In, class... Outs>

@@ -1,7 +1,7 @@
 """One compute unit: a packet into the card's memory, the kernel over it, the answer back.
 
 Uses of pyxrt (XRT, src/python/pybind11): device, kernel, run, bo. The kernels are
-``hls/src/actdma_*_maxi.cpp``: in, out, in_bytes, capacity.
+``hls/src/actdma_*_maxi.cpp``: packet, answer, packet_bytes, capacity.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ..board import BoardError, BoardTimeoutError
 from ..frame import ALIGN
 
-_IN, _OUT, _IN_BYTES, _CAPACITY = range(4)
+_PACKET, _ANSWER, _PACKET_BYTES, _CAPACITY = range(4)
 # What the output buffer begins with (hls/include/actdma/maxi.hpp): the answer's length, overrun.
 _RESULT_BYTES = 64
 _FAILED = ("ERROR", "ABORT", "NORESPONSE", "SKERROR", "SKCRASHED")
@@ -76,8 +76,8 @@ class Unit:
         self.name = name
         self._xrt = xrt
         self._kernel = xrt.kernel(device, uuid, f"{kernel}:{{{name}}}")
-        self._send = Buffer(xrt, device, self._kernel.group_id(_IN))
-        self._receive = Buffer(xrt, device, self._kernel.group_id(_OUT))
+        self._send = Buffer(xrt, device, self._kernel.group_id(_PACKET))
+        self._receive = Buffer(xrt, device, self._kernel.group_id(_ANSWER))
         self._timeout = timeout
         self._sent = self._capacity = 0
         # One per frame: a run holds the buffers it was given.
@@ -105,9 +105,9 @@ class Unit:
         with self._xrt_errors():
             self._send.push(send_bytes)
             run = self._xrt.run(self._kernel)
-            run.set_arg(_IN, self._send.bo)
-            run.set_arg(_OUT, self._receive.bo)
-            run.set_arg(_IN_BYTES, send_bytes)
+            run.set_arg(_PACKET, self._send.bo)
+            run.set_arg(_ANSWER, self._receive.bo)
+            run.set_arg(_PACKET_BYTES, send_bytes)
             run.set_arg(_CAPACITY, capacity)
             self._run = run
             run.start()

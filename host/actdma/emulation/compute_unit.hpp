@@ -53,14 +53,14 @@ class ComputeUnit {
 
   // In hardware nothing keeps a unit from memory beyond its buffers: here a call that would go
   // there is refused.
-  uint64_t run(const py::buffer& in_memory, const py::buffer& out_memory, uint32_t in_bytes,
+  uint64_t run(const py::buffer& in_memory, const py::buffer& out_memory, uint32_t packet_bytes,
                uint32_t capacity) const {
     const py::buffer_info in = flat_buffer(in_memory, false), out = flat_buffer(out_memory, true);
-    check("read", in_bytes, in);
+    check("read", packet_bytes, in);
     check("write", uint64_t(capacity) + 4 * kResultWords, out);
     const py::gil_scoped_release release;
     csim::Network network(false, timed_);
-    network.spawn("top", [&] { call_(in.ptr, out.ptr, in_bytes, capacity); });
+    network.spawn("top", [&] { call_(in.ptr, out.ptr, packet_bytes, capacity); });
     network.run();
     if (network.finished()) return timed_ ? network.now() : 0;
     std::string message = "deadlock:";
@@ -72,14 +72,14 @@ class ComputeUnit {
   using Call = void (*)(const void*, void*, uint32_t, uint32_t);
 
   template <int L>
-  static void compress(const void* in, void* out, uint32_t in_bytes, uint32_t capacity) {
+  static void compress(const void* in, void* out, uint32_t packet_bytes, uint32_t capacity) {
     compress_maxi<L>(static_cast<const MemoryWord<L>*>(in), static_cast<MemoryWord<L>*>(out),
-                     in_bytes, capacity);
+                     packet_bytes, capacity);
   }
   template <int L>
-  static void decompress(const void* in, void* out, uint32_t in_bytes, uint32_t capacity) {
+  static void decompress(const void* in, void* out, uint32_t packet_bytes, uint32_t capacity) {
     decompress_maxi<L>(static_cast<const MemoryWord<L>*>(in), static_cast<MemoryWord<L>*>(out),
-                       in_bytes, capacity);
+                       packet_bytes, capacity);
   }
   static Call choose(bool forth, int lanes) {
     return with_lanes(

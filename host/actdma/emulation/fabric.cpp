@@ -247,7 +247,7 @@ PYBIND11_MODULE(_fabric, m) {
       .def(py::init<std::string, int, bool>(), py::arg("kind"), py::arg("lanes") = 16,
            py::arg("timed") = true)
       .def("run", &actdma::ComputeUnit::run, py::arg("in_memory"), py::arg("out_memory"),
-           py::arg("in_bytes"), py::arg("capacity"),
+           py::arg("packet_bytes"), py::arg("capacity"),
            "One call of the kernel; its clock cycles, 0 where time is not modelled.")
       .def_property_readonly("lanes", &actdma::ComputeUnit::lanes);
 }

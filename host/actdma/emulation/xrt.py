@@ -87,10 +87,10 @@ class Unit:
         """End the thread."""
         self._worker.shutdown()
 
-    def _run(self, source: Bo, target: Bo, in_bytes: int, capacity: int) -> ErtCmdState:
+    def _run(self, source: Bo, target: Bo, packet_bytes: int, capacity: int) -> ErtCmdState:
         if self.fault:
             return ErtCmdState[self.fault]
-        self.cycles = self._engine.run(source.memory, target.memory, in_bytes, capacity)
+        self.cycles = self._engine.run(source.memory, target.memory, packet_bytes, capacity)
         return ErtCmdState.ERT_CMD_STATE_COMPLETED
 
 
@@ -110,7 +110,9 @@ class EmulatedCard:
         self.timed = timed
         self.lanes = lanes or self.table["lanes"]
         self.units = {
-            f"{kernel}_{number}": Unit(kernel, [ports["in"], ports["out"]], self.lanes, timed)
+            f"{kernel}_{number}": Unit(
+                kernel, [ports["packet"], ports["answer"]], self.lanes, timed
+            )
             for kernel, placed in self.table["units"].items()
             for number, ports in enumerate(placed, 1)
         }

@@ -30,7 +30,7 @@ class Options:
     data: str | None = None
     batch: int = 8
     dtype: str = "float32"
-    codec: str = "zvc"
+    codec: str = "auto"
     backend: str = "board"
     board: str | None = None
     timing: bool = True
