@@ -108,6 +108,11 @@ def spoil_json(folder):
     write_manifest(folder)
 
 
+def nest_json(folder):
+    (folder / "actdma.json").write_text("[" * 100_000)
+    write_manifest(folder)
+
+
 def append(line):
     def spoil(folder):
         with (folder / "actdma.sha256").open("a") as file:
@@ -132,6 +137,7 @@ SPOILS = {
     "hash": (spoil_hash, "actdma.hwh of .* has SHA-256 [0-9a-f]{64}, not .* as listed"),
     "other board": (spoil_board, "was built for zcu104, not kv260"),
     "json": (spoil_json, "actdma.json names no board"),
+    "nested json": (nest_json, "actdma.json names no board"),
     "not listed": (unlist, "lists no actdma.hwh"),
     "path up": (append(f"{DIGEST}  ../../actdma.bit"), "is not a SHA-256 and the name of a file"),
     "absolute path": (append(f"{DIGEST}  /etc/passwd.bit"), "is not a SHA-256 and the name"),

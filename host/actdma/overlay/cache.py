@@ -131,7 +131,7 @@ def _copy_set(board: str, source: str, folder: Path) -> None:
 def _board_of(file: Path) -> Any:
     try:
         return json.loads(file.read_text("utf-8"))["board"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise FetchError(f"{file.name} names no board") from None
 
 
