@@ -235,7 +235,10 @@ def steps(folder: Path) -> Iterator[Step]:
         yield Step("ResNet-20, batch 128", lambda: resnet20(folder), images)
         yield Step("GELU transformer, batch 32", Transformer, images[:32], maps=False)
     else:
-        print(f"ResNet-20 and the transformer are left out: {folder} lacks their files")
+        print(
+            f"ResNet-20 and the transformer are left out: {folder} lacks cifar10_subset.npz or "
+            "weights/resnet20_cifar10.pt"
+        )
     samples = folder / "imagenet_samples.npz"
     if samples.exists() and (folder / "weights/squeezenet1_1_features_imagenet.pt").exists():
         # Its weights want blue, green, red, from 0 to 255, less the means.
@@ -243,7 +246,10 @@ def steps(folder: Path) -> Iterator[Step]:
         images = normalised(pixels, Normalisation((103.939, 116.779, 123.68), (1, 1, 1)))
         yield Step("SqueezeNet 1.1, batch 8", lambda: squeezenet(folder), images)
     else:
-        print(f"SqueezeNet is left out: {folder} lacks its files")
+        print(
+            f"SqueezeNet is left out: {folder} lacks imagenet_samples.npz or "
+            "weights/squeezenet1_1_features_imagenet.pt"
+        )
     _, normalisation = load_model(DEFAULT_MODEL, 0)
     yield Step(
         "EfficientNet-Lite0, batch 8",
@@ -273,7 +279,13 @@ def measurements(folder: Path) -> Iterator[tuple[str, DType, str, Tally]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="see above")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="weights and images: see the head of this file",
+    )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
     args = parser.parse_args()

@@ -99,7 +99,7 @@ def test_a_model_by_module_name(folder, capsys):
         (["--model", "no_such_module:f"], "cannot import no_such_module"),
         (["--model", "missing.py:f"], "there is no file missing.py"),
         (["--model", "network.py:other"], "network.py has no callable other"),
-        (["--model", "network.py:number"], "gives a int, not a torch.nn.Module"),
+        (["--model", "network.py:number"], "gives int, not a torch.nn.Module"),
         (["--model", "network.py:fails"], "building it failed: KeyError: 'weights'"),
         (["--model", "network.py:frozen"], "no parameter that requires grad"),
         (["--model", "network.py:map"], "must return a tensor (batch, classes)"),

@@ -232,6 +232,18 @@ def test_reference_is_lossless_and_bounded(data):
     assert reference.decode_frame(packet)[1].tobytes() == raw.tobytes()
 
 
+@given(st.data())
+def test_no_codec_with_modes_stores_more_than_zvc(data):
+    """Each block takes the shortest mode, and zvc's are among them."""
+    codec = data.draw(st.sampled_from([Codec.ZVE, Codec.INTS, Codec.RLE]))
+    dtype = data.draw(st.sampled_from([d for d in DType if takes(codec, d)]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    raw = rng.integers(0, 256, dtype.itemsize * data.draw(st.integers(0, 9000)), np.uint8)
+    raw[rng.random(raw.size) < data.draw(st.floats(0, 1))] = 0
+    sizes = [ReferenceBackend().compress(raw, dtype, c).nbytes for c in (codec, Codec.ZVC)]
+    assert sizes[0] <= sizes[1]
+
+
 def test_negative_zero_and_denormals_are_not_zeros():
     x = np.array([-0.0, 0.0, 1e-45, np.nan, np.inf] * 1000, np.float32)
     frame = actdma.compress(x, backend="reference")

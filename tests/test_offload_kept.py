@@ -6,6 +6,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import networks
+from actdma import codecs
 from sessions import leaf, offload, records
 
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace"
@@ -231,6 +232,7 @@ def test_reserved_keywords(name):
     ("options", "message"),
     [
         ({"codec": "lz4"}, "unknown codec 'lz4'"),
+        ({"codec": codecs.Pool(2)}, r"codec Pool\(k=2\) is lossy; lossless are"),
         ({"backend": "gpu"}, "unknown backend 'gpu'"),
         ({"min_bytes": -1}, "min_bytes is -1"),
         ({"frame_bytes": 100}, "frame_bytes is 100"),
@@ -239,6 +241,18 @@ def test_reserved_keywords(name):
 def test_wrong_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         offload(**options)
+
+
+def test_what_is_not_a_model_is_named():
+    with pytest.raises(TypeError, match=r"expected a torch.nn.Module or None, got str"):
+        offload("resnet18")
+
+
+def test_a_report_before_backward_says_so():
+    model = networks.relu_cnn()
+    with offload(model, backend="board") as session:
+        model(networks.images())
+    assert "GB/s in, nothing has come back yet (modelled)" in str(session.report())
 
 
 def test_report():

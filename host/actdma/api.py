@@ -26,7 +26,7 @@ def codec_of(name: str, dtype: DType) -> Codec:
     known = {codec.name.lower(): codec for codec in LOSSLESS}
     if name not in known:
         names = ", ".join(map(repr, (*known, AUTO)))
-        if name in LOSSY:
+        if name in LOSSY or isinstance(name, tuple(LOSSY.values())):
             raise ValueError(f"codec {name!r} is lossy; lossless are {names}")
         lossy = ", ".join(map(repr, LOSSY))
         raise ValueError(f"unknown codec {name!r}; known are {names} and, lossy, {lossy}")

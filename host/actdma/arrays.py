@@ -52,7 +52,12 @@ def from_bytes(data: np.ndarray, layout: Layout) -> Any:
 def numpy_dtype_code(dtype: np.dtype) -> DType:
     """The `DType` of a native-endian NumPy dtype; TypeError if there is none."""
     if dtype.name not in DType.__members__ or not dtype.isnative:
-        raise TypeError(f"dtype {dtype} cannot be compressed; allowed are {_names()}")
+        hint = (
+            ""
+            if dtype.isnative
+            else " in the machine's byte order (x.astype(x.dtype.newbyteorder('=')))"
+        )
+        raise TypeError(f"dtype {dtype} cannot be compressed; allowed are {_names()}{hint}")
     return DType[dtype.name]
 
 

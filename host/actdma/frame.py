@@ -344,7 +344,7 @@ class Descriptor:
             own_crc,
         ) = _DESCRIPTOR.unpack(head)
         if magic != MAGIC:
-            raise FrameError(Status.MAGIC, f"found 0x{magic:08x}")
+            raise FrameError(Status.MAGIC, f"found {bytes(head[:4])!r}")
         if own_crc != crc(head[:-4]):
             raise FrameError(Status.DESCRIPTOR_CRC)
         if version != VERSION:

@@ -50,9 +50,10 @@ def open_board(
 
     ValueError for an unknown kind; `BoardError` with what is missing if the board cannot be opened.
     """
-    kind = kind or os.environ.get("ACTDMA_BOARD") or "auto"
+    given, kind = kind, kind or os.environ.get("ACTDMA_BOARD") or "auto"
     if kind not in KINDS:
-        raise ValueError(f"unknown kind of board {kind!r}; known are {', '.join(KINDS)}")
+        source = "" if given else " in ACTDMA_BOARD"
+        raise ValueError(f"unknown kind of board {kind!r}{source}; known are {', '.join(KINDS)}")
     if kind == "auto":
         kind = "hardware" if bitfile or find_device()[0] is not None else "emulated"
     if kind == "hardware":
@@ -166,7 +167,9 @@ def _open_hardware(
 ) -> Board:
     device, reason = find_device()
     if device is None:
-        raise BoardError(f'no board: {reason}. open_board("emulated") works anywhere')
+        raise BoardError(
+            f'no board: {reason}. open_board("emulated"), or --board emulated, works anywhere'
+        )
     boards = load_boards()
     name = this_board(boards)
     path = _fetched(name) if bitfile is None else Path(bitfile).absolute()

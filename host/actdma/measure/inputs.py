@@ -131,7 +131,7 @@ def _call(name: str, build: Callable[[], Any]) -> nn.Module:
     with one_sentence(f"--model {name}: building it failed"):
         model = build()
     if not isinstance(model, nn.Module):
-        raise InputError(f"--model {name} gives a {type(model).__name__}, not a torch.nn.Module")
+        raise InputError(f"--model {name} gives {type(model).__name__}, not a torch.nn.Module")
     return model
 
 

@@ -93,6 +93,8 @@ class Session:
         frame_bytes: int,
         verify: bool,
     ) -> None:
+        if not isinstance(model, nn.Module | None):
+            raise TypeError(f"expected a torch.nn.Module or None, got {type(model).__name__}")
         codec_of(codec, DType.uint8)  # ValueError for an unknown name
         next(descriptors(0, DType.uint8, Codec.RAW, frame_bytes))  # ValueError for a bad size
         self._codec = codec

@@ -70,7 +70,8 @@ def total_cells(report: Report) -> list[tuple[str, str]]:
     ):
         into, out = (totals.get(f"{where}_{w}_gb_per_s") for w in ("compress", "decompress"))
         if into:
-            rows.append((name, f"{_number(into)} GB/s in, {_number(out)} GB/s out ({kind})"))
+            back = "nothing has come back yet" if out is None else f"{_number(out)} GB/s out"
+            rows.append((name, f"{_number(into)} GB/s in, {back} ({kind})"))
     if "memcpy_gb_per_s" in totals:
         rows.append(("memcpy, one thread", f"{_number(totals['memcpy_gb_per_s'])} GB/s (measured)"))
     if totals.get("step_s"):
@@ -125,4 +126,6 @@ def _rate(report: Report, record: Record, way: str) -> float | None:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+    if value is None:
+        return ""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"

@@ -132,7 +132,9 @@ def _board_of(file: Path) -> Any:
     try:
         return json.loads(file.read_text("utf-8"))["board"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise FetchError(f"{file.name} names no board") from None
+        raise FetchError(
+            f"{file} names no board: it is none that `make -C overlay` wrote"
+        ) from None
 
 
 def _copy(source: str, name: str, folder: Path, limit: int) -> None:
@@ -144,7 +146,10 @@ def _copy(source: str, name: str, folder: Path, limit: int) -> None:
         raise FetchError(f"{name} of {source} is larger than {limit} bytes") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or error
-        raise FetchError(f"cannot fetch {name} from {source}: {reason}") from error
+        hint = ""
+        if name == MANIFEST and Path(source).is_dir():
+            hint = "; a folder must hold what `make -C overlay` leaves when all its gates pass"
+        raise FetchError(f"cannot fetch {name} from {source}: {reason}{hint}") from error
 
 
 def _open(source: str, name: str) -> Any:
