@@ -252,10 +252,6 @@ struct Vectors {
   }
 };
 
-struct Range {
-  uint32_t least, greatest;
-};
-
 ACTDMA_AVX2 inline uint32_t least16(__m128i v) {
   return static_cast<uint32_t>(_mm_extract_epi16(_mm_minpos_epu16(v), 0));
 }
@@ -296,95 +292,59 @@ ACTDMA_AVX2 inline Range range(const Vectors<2>& group) {
           static_cast<uint32_t>(_mm_cvtsi128_si32(greatest))};
 }
 
-template <int kLog2, int kExponent>
-struct Zve : ZveRecord<kLog2, kExponent> {
-  using R = ZveRecord<kLog2, kExponent>;
-  using V = Vectors<kLog2>;
-
-  ACTDMA_AVX2 static Group plan(const V& group) {
-    Halves tops{group.v[0], group.v[1]};  // sign and exponent are in them, in any order
-    if constexpr (kLog2 == 2) {
-      tops = {halves(group.v[0], group.v[1]).high, halves(group.v[2], group.v[3]).high};
-    }
-    const __m256i positive = _mm256_set1_epi16(0x7FFF);
-    const auto [least, largest] =
-        range16(_mm256_srli_epi16(_mm256_and_si256(tops.low, positive), 15 - kExponent),
-                _mm256_srli_epi16(_mm256_and_si256(tops.high, positive), 15 - kExponent));
-    const __m256i signs = _mm256_or_si256(tops.low, tops.high);
-    const bool negative = !_mm256_testz_si256(signs, _mm256_set1_epi16(-0x8000));
-    return {largest, exponent_width(largest - least), negative};
+// Of a group's exponents, and whether an element is negative.
+template <int kExponent, int kLog2>
+ACTDMA_AVX2 inline Exponents exponents(const Vectors<kLog2>& group) {
+  Halves tops{group.v[0], group.v[1]};  // sign and exponent are in them, in any order
+  if constexpr (kLog2 == 2) {
+    tops = {halves(group.v[0], group.v[1]).high, halves(group.v[2], group.v[3]).high};
   }
+  const __m256i positive = _mm256_set1_epi16(0x7FFF);
+  const Range range =
+      range16(_mm256_srli_epi16(_mm256_and_si256(tops.low, positive), 15 - kExponent),
+              _mm256_srli_epi16(_mm256_and_si256(tops.high, positive), 15 - kExponent));
+  const __m256i signs = _mm256_or_si256(tops.low, tops.high);
+  return {range, !_mm256_testz_si256(signs, _mm256_set1_epi16(-0x8000))};
+}
 
-  ACTDMA_AVX2 static V fields(V group, const Group& common) {
-    const __m256i base = broadcast<kLog2>(common.base << R::kMantissa);
-    const __m128i shift = _mm_cvtsi32_si128(common.sign);
-    for (__m256i& v : group.v) {
-      const __m256i distance = difference(base, masked(v, R::kExponentField));
-      const __m256i moved =
-          kLog2 == 1 ? _mm256_sll_epi16(distance, shift) : _mm256_sll_epi32(distance, shift);
-      const __m256i lower =
-          kLog2 == 1 ? _mm256_srli_epi16(v, kExponent) : _mm256_srli_epi32(v, kExponent);
-      const __m256i sign = masked(lower, 1u << R::kMantissa);
-      v = _mm256_or_si256(_mm256_or_si256(moved, sign), masked(v, R::kMantissaField));
-    }
-    return group;
-  }
+// The operations of record_vectors.hpp.
+using Vector = __m256i;
 
-  ACTDMA_AVX2 static V elements(V fields, const Group& common) {
-    const __m256i base = broadcast<kLog2>(common.base << R::kMantissa);
-    const __m128i shift = _mm_cvtsi32_si128(common.sign);
-    const __m256i signs = broadcast<kLog2>(common.sign ? R::kSignField : 0);
-    for (__m256i& v : fields.v) {
-      const __m256i moved = kLog2 == 1 ? _mm256_srl_epi16(v, shift) : _mm256_srl_epi32(v, shift);
-      const __m256i distance = masked(moved, R::kExponentField);
-      const __m256i exponent = masked(difference(base, distance), R::kExponentField);
-      const __m256i upper =
-          kLog2 == 1 ? _mm256_slli_epi16(v, kExponent) : _mm256_slli_epi32(v, kExponent);
-      const __m256i sign = _mm256_and_si256(upper, signs);
-      v = _mm256_or_si256(_mm256_or_si256(exponent, sign), masked(v, R::kMantissaField));
-    }
-    return fields;
-  }
+template <int kLog2>
+ACTDMA_AVX2 inline Vector add(Vector a, Vector b) {
+  if constexpr (kLog2 == 0) return _mm256_add_epi8(a, b);
+  if constexpr (kLog2 == 1) return _mm256_add_epi16(a, b);
+  return _mm256_add_epi32(a, b);
+}
 
- private:
-  ACTDMA_AVX2 static __m256i difference(__m256i a, __m256i b) {
-    return kLog2 == 1 ? _mm256_sub_epi16(a, b) : _mm256_sub_epi32(a, b);
-  }
+template <int kLog2>
+ACTDMA_AVX2 inline Vector subtract(Vector a, Vector b) {
+  return kLog2 == 1 ? _mm256_sub_epi16(a, b) : _mm256_sub_epi32(a, b);
+}
 
-  ACTDMA_AVX2 static __m256i masked(__m256i v, uint32_t field) {
-    return _mm256_and_si256(v, broadcast<kLog2>(field));
-  }
-};
+template <int kLog2>
+ACTDMA_AVX2 inline Vector left(Vector v, __m128i by) {
+  return kLog2 == 1 ? _mm256_sll_epi16(v, by) : _mm256_sll_epi32(v, by);
+}
 
-template <int kLog2, bool kSigned>
-struct Ints : IntsRecord<kLog2, kSigned> {
-  using R = IntsRecord<kLog2, kSigned>;
-  using V = Vectors<kLog2>;
+template <int kLog2>
+ACTDMA_AVX2 inline Vector right(Vector v, __m128i by) {
+  return kLog2 == 1 ? _mm256_srl_epi16(v, by) : _mm256_srl_epi32(v, by);
+}
 
-  ACTDMA_AVX2 static Group plan(V group) {
-    for (__m256i& v : group.v) v = _mm256_xor_si256(v, broadcast<kLog2>(R::kFlip));
-    const auto [least, greatest] = range(group);
-    return R::group(least, greatest);
-  }
+template <int kLog2, int kBy>
+ACTDMA_AVX2 inline Vector left(Vector v) {
+  return kLog2 == 1 ? _mm256_slli_epi16(v, kBy) : _mm256_slli_epi32(v, kBy);
+}
 
-  ACTDMA_AVX2 static V fields(V group, const Group& common) { return sum(group, 0u - common.base); }
-
-  ACTDMA_AVX2 static V elements(V fields, const Group& common) { return sum(fields, common.base); }
-
- private:
-  ACTDMA_AVX2 static V sum(V group, uint32_t number) {
-    const __m256i other = broadcast<kLog2>(number);
-    for (__m256i& v : group.v) {
-      v = kLog2 == 0   ? _mm256_add_epi8(v, other)
-          : kLog2 == 1 ? _mm256_add_epi16(v, other)
-                       : _mm256_add_epi32(v, other);
-    }
-    return group;
-  }
-};
+template <int kLog2, int kBy>
+ACTDMA_AVX2 inline Vector right(Vector v) {
+  return kLog2 == 1 ? _mm256_srli_epi16(v, kBy) : _mm256_srli_epi32(v, kBy);
+}
 
 #define ACTDMA_TARGET ACTDMA_AVX2
 #include "record_loops.hpp"
+#include "record_vectors.hpp"
 
 ACTDMA_AVX2 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;

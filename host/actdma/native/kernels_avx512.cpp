@@ -214,10 +214,6 @@ struct Vectors {
   }
 };
 
-struct Range {
-  uint32_t least, greatest;
-};
-
 ACTDMA_AVX512 inline uint32_t least16(__m128i v) {
   return static_cast<uint32_t>(_mm_extract_epi16(_mm_minpos_epu16(v), 0));
 }
@@ -248,96 +244,57 @@ ACTDMA_AVX512 inline Range range(const Vectors<2>& group) {
           _mm512_reduce_max_epu32(_mm512_max_epu32(group.v[0], group.v[1]))};
 }
 
-template <int kLog2, int kExponent>
-struct Zve : ZveRecord<kLog2, kExponent> {
-  using R = ZveRecord<kLog2, kExponent>;
-  using V = Vectors<kLog2>;
-
-  ACTDMA_AVX512 static Group plan(const V& group) {
-    __m512i tops = group.v[0];  // sign and exponent, in any order
-    if constexpr (kLog2 == 2) {
-      tops =
-          _mm512_packus_epi32(_mm512_srli_epi32(group.v[0], 16), _mm512_srli_epi32(group.v[1], 16));
-    }
-    const __m512i positive = _mm512_and_si512(tops, _mm512_set1_epi16(0x7FFF));
-    const auto [least, largest] = range16(_mm512_srli_epi16(positive, 15 - kExponent));
-    return {largest, exponent_width(largest - least), _mm512_movepi16_mask(tops) != 0};
+// Of a group's exponents, and whether an element is negative.
+template <int kExponent, int kLog2>
+ACTDMA_AVX512 inline Exponents exponents(const Vectors<kLog2>& group) {
+  __m512i tops = group.v[0];  // sign and exponent, in any order
+  if constexpr (kLog2 == 2) {
+    tops =
+        _mm512_packus_epi32(_mm512_srli_epi32(group.v[0], 16), _mm512_srli_epi32(group.v[1], 16));
   }
+  const __m512i positive = _mm512_and_si512(tops, _mm512_set1_epi16(0x7FFF));
+  const Range range = range16(_mm512_srli_epi16(positive, 15 - kExponent));
+  return {range, _mm512_movepi16_mask(tops) != 0};
+}
 
-  ACTDMA_AVX512 static V fields(V group, const Group& common) {
-    const __m512i base = broadcast<kLog2>(common.base << R::kMantissa);
-    const __m128i shift = _mm_cvtsi32_si128(common.sign);
-    for (__m512i& v : group.v) {
-      const __m512i distance = difference(base, masked(v, R::kExponentField));
-      const __m512i moved =
-          kLog2 == 1 ? _mm512_sll_epi16(distance, shift) : _mm512_sll_epi32(distance, shift);
-      const __m512i lower =
-          kLog2 == 1 ? _mm512_srli_epi16(v, kExponent) : _mm512_srli_epi32(v, kExponent);
-      const __m512i sign = masked(lower, 1u << R::kMantissa);
-      v = _mm512_or_si512(_mm512_or_si512(moved, sign), masked(v, R::kMantissaField));
-    }
-    return group;
-  }
+// The operations of record_vectors.hpp.
+using Vector = __m512i;
 
-  ACTDMA_AVX512 static V elements(V fields, const Group& common) {
-    const __m512i base = broadcast<kLog2>(common.base << R::kMantissa);
-    const __m128i shift = _mm_cvtsi32_si128(common.sign);
-    const __m512i signs = broadcast<kLog2>(common.sign ? R::kSignField : 0);
-    for (__m512i& v : fields.v) {
-      const __m512i moved = kLog2 == 1 ? _mm512_srl_epi16(v, shift) : _mm512_srl_epi32(v, shift);
-      const __m512i distance = masked(moved, R::kExponentField);
-      const __m512i exponent = masked(difference(base, distance), R::kExponentField);
-      const __m512i upper =
-          kLog2 == 1 ? _mm512_slli_epi16(v, kExponent) : _mm512_slli_epi32(v, kExponent);
-      const __m512i sign = _mm512_and_si512(upper, signs);
-      v = _mm512_or_si512(_mm512_or_si512(exponent, sign), masked(v, R::kMantissaField));
-    }
-    return fields;
-  }
+template <int kLog2>
+ACTDMA_AVX512 inline Vector add(Vector a, Vector b) {
+  if constexpr (kLog2 == 0) return _mm512_add_epi8(a, b);
+  if constexpr (kLog2 == 1) return _mm512_add_epi16(a, b);
+  return _mm512_add_epi32(a, b);
+}
 
- private:
-  ACTDMA_AVX512 static __m512i difference(__m512i a, __m512i b) {
-    return kLog2 == 1 ? _mm512_sub_epi16(a, b) : _mm512_sub_epi32(a, b);
-  }
+template <int kLog2>
+ACTDMA_AVX512 inline Vector subtract(Vector a, Vector b) {
+  return kLog2 == 1 ? _mm512_sub_epi16(a, b) : _mm512_sub_epi32(a, b);
+}
 
-  ACTDMA_AVX512 static __m512i masked(__m512i v, uint32_t field) {
-    return _mm512_and_si512(v, broadcast<kLog2>(field));
-  }
-};
+template <int kLog2>
+ACTDMA_AVX512 inline Vector left(Vector v, __m128i by) {
+  return kLog2 == 1 ? _mm512_sll_epi16(v, by) : _mm512_sll_epi32(v, by);
+}
 
-template <int kLog2, bool kSigned>
-struct Ints : IntsRecord<kLog2, kSigned> {
-  using R = IntsRecord<kLog2, kSigned>;
-  using V = Vectors<kLog2>;
+template <int kLog2>
+ACTDMA_AVX512 inline Vector right(Vector v, __m128i by) {
+  return kLog2 == 1 ? _mm512_srl_epi16(v, by) : _mm512_srl_epi32(v, by);
+}
 
-  ACTDMA_AVX512 static Group plan(V group) {
-    for (__m512i& v : group.v) v = _mm512_xor_si512(v, broadcast<kLog2>(R::kFlip));
-    const auto [least, greatest] = range(group);
-    return R::group(least, greatest);
-  }
+template <int kLog2, int kBy>
+ACTDMA_AVX512 inline Vector left(Vector v) {
+  return kLog2 == 1 ? _mm512_slli_epi16(v, kBy) : _mm512_slli_epi32(v, kBy);
+}
 
-  ACTDMA_AVX512 static V fields(V group, const Group& common) {
-    return sum(group, 0u - common.base);
-  }
-
-  ACTDMA_AVX512 static V elements(V fields, const Group& common) {
-    return sum(fields, common.base);
-  }
-
- private:
-  ACTDMA_AVX512 static V sum(V group, uint32_t number) {
-    const __m512i other = broadcast<kLog2>(number);
-    for (__m512i& v : group.v) {
-      v = kLog2 == 0   ? _mm512_add_epi8(v, other)
-          : kLog2 == 1 ? _mm512_add_epi16(v, other)
-                       : _mm512_add_epi32(v, other);
-    }
-    return group;
-  }
-};
+template <int kLog2, int kBy>
+ACTDMA_AVX512 inline Vector right(Vector v) {
+  return kLog2 == 1 ? _mm512_srli_epi16(v, kBy) : _mm512_srli_epi32(v, kBy);
+}
 
 #define ACTDMA_TARGET ACTDMA_AVX512
 #include "record_loops.hpp"
+#include "record_vectors.hpp"
 
 ACTDMA_AVX512 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;

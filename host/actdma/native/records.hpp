@@ -22,6 +22,17 @@ constexpr uint32_t exponent_width(uint32_t greatest) {
   return width == 7 ? 8 : width;
 }
 
+// Of a group's elements or exponents.
+struct Range {
+  uint32_t least, greatest;
+};
+
+// What a zve header tells of a group.
+struct Exponents {
+  Range range;
+  bool negative;  // an element is
+};
+
 // What a record is made of: possibly a word with the base, then bit planes. The classes of an
 // instruction set that do the work (record_loops.hpp) are made from these.
 template <int kElementLog2, int kExponentBits>
