@@ -6,7 +6,6 @@ import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +13,8 @@ import numpy as np
 from ..backend import descriptors, packets_into
 from ..board import BoardError
 from ..board.answers import check_answer, check_frame, check_identity
+from ..board.device import Device
 from ..board.packets import refuse_impossible, write_request
-from ..board.turns import Turns
 from ..codecs import Coding, reference
 from ..frame import (
     FRAME_BYTES,
@@ -52,7 +51,7 @@ class Job(NamedTuple):
     take: Callable[[np.ndarray, np.ndarray], None]
 
 
-class Card:
+class Card(Device):
     """Compresses and decompresses through the compute units of a card (a `Backend`).
 
     ``xrt``: the module pyxrt; ``device``: a `pyxrt.device` that has loaded the xclbin of ``uuid``;
@@ -61,6 +60,9 @@ class Card:
     largest frame that buffers are allocated for at once; ``cycles``: the clock cycles of a unit's
     last run, by its name, where an emulated card models them; ``on_close``: called when the card is
     closed.
+
+    `info` tells kind, device and platform names, clock in MHz, lanes per beat, codecs, compute
+    units and versions of the engines, and whether time is modelled.
 
     Frames of a tensor are under way on several units at a time. Thread-safe, one tensor at a time;
     not re-entrant, and of one process only, as `actdma.board.Board`. After an error from the card
@@ -82,11 +84,9 @@ class Card:
         cycles: Callable[[str], int | None] | None = None,
         on_close: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__("card", "actdma.open_alveo", on_close)
         self.kind = kind
         self._cycles = cycles
-        self._on_close = on_close
-        self._turns = Turns("card")
-        self._closed = False
         self._units = {
             engine: open_units(xrt, device, uuid, kernel, timeout)
             for engine, kernel in _KERNELS.items()
@@ -105,16 +105,11 @@ class Card:
             "platform": platform,
             "clock_mhz": float(device.get_info(xrt.xrt_info_device.max_clock_frequency_mhz)),
             "lanes": identities[Engine.COMPRESSOR][0].lanes,
-            "codecs": [c.name.lower() for c in Codec if self._codecs >> c & 1],
+            "codecs": self._codec_names(),
             "units": {e.name.lower(): len(units) for e, units in self._units.items()},
             "versions": {e.name.lower(): found[0].version for e, found in identities.items()},
             "modelled": cycles is not None,
         }
-
-    def info(self) -> dict[str, Any]:
-        """What the card is: kind, device and platform names, clock in MHz, lanes per beat, codecs,
-        compute units and versions of the engines, and whether time is modelled."""
-        return {**self._info, "codecs": list(self._info["codecs"])}
 
     def compress(
         self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
@@ -156,25 +151,9 @@ class Card:
         card fails."""
         return self._work(Engine.DECOMPRESSOR, self._decompress_jobs(frame, out))
 
-    def close(self) -> None:
-        """Free the buffers; more calls do nothing. `BoardError` in the middle of a frame of the
-        same thread."""
-        if self._turns.foreign or self._closed:
-            self._closed = True
-            return
-        with self._turns.take():
-            if self._closed:
-                return
-            self._closed = True
-            for unit in self._all_units():
-                unit.close()
-            if self._on_close is not None:
-                self._on_close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
+    def _release(self) -> None:
+        for unit in self._all_units():
+            unit.close()
 
     def _decompress_jobs(self, frame: Frame, out: np.ndarray) -> Iterator[Job]:
         for descriptor, packet, part in packets_into(frame, out):
@@ -251,8 +230,7 @@ class Card:
         return identities
 
     def _check_usable(self) -> None:
-        if self._closed:
-            raise BoardError("the card is closed; open another with actdma.open_alveo()")
+        super()._check_usable()
         for unit in self._all_units():
             if unit.broken:
                 raise BoardError(
@@ -260,23 +238,5 @@ class Card:
                     "(xrt-smi reset) and open it again"
                 )
 
-    def _check_codec(self, codec: int) -> None:
-        if not self._codecs >> codec & 1:
-            built = ", ".join(self._info["codecs"])
-            raise ValueError(
-                f"codec {Codec(codec).name.lower()} is not on this card; it has {built}"
-            )
-
     def _all_units(self) -> Iterator[Unit]:
         return itertools.chain.from_iterable(self._units.values())
-
-    def __enter__(self) -> Card:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -29,17 +28,17 @@ from ..frame import (
     padded,
 )
 from .answers import check_answer, check_frame, check_identity
+from .device import Device
 from .errors import BoardError
 from .link import Link
 from .packets import refuse_impossible, write_request
 from .probe import Probe
 from .staging import Staging
-from .turns import Turns
 
 _DMAS = {Engine.COMPRESSOR: "axi_dma_compress", Engine.DECOMPRESSOR: "axi_dma_decompress"}
 
 
-class Board:
+class Board(Device):
     """Compresses and decompresses through the engines of a loaded overlay (a `Backend`).
 
     ``overlay``: a loaded `pynq.Overlay` with the DMAs ``axi_dma_compress`` and
@@ -48,6 +47,9 @@ class Board:
     size and link rate; ``frame_bytes``: raw bytes of the largest frame that buffers are allocated
     for at once; ``probe``: insight into an emulated fabric; ``on_close``: called when the board is
     closed.
+
+    `info` tells kind, device, board and part names, clock in MHz, lanes per beat, codecs, bits of
+    the DMA's length register, engine versions, and whether time is modelled.
 
     Thread-safe: one frame at a time, so frames of several tensors may alternate. Not re-entrant: a
     signal handler or finaliser that comes in the middle of a frame of its own thread gets a
@@ -70,12 +72,10 @@ class Board:
         probe: Probe | None = None,
         on_close: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__("board", "actdma.open_board", on_close)
         self.kind = kind
         self._overlay = overlay
         self._probe = probe
-        self._on_close = on_close
-        self._turns = Turns("board")
-        self._closed = False
         self._links = {
             engine: self._link(name, clock_mhz, timeout) for engine, name in _DMAS.items()
         }
@@ -94,16 +94,11 @@ class Board:
             "part": part,
             "clock_mhz": clock_mhz,
             "lanes": identities[Engine.COMPRESSOR].lanes,
-            "codecs": [c.name.lower() for c in Codec if self._codecs >> c & 1],
+            "codecs": self._codec_names(),
             "length_bits": self._links[Engine.COMPRESSOR].length_bits,
             "versions": {e.name.lower(): i.version for e, i in identities.items()},
             "modelled": probe is not None,
         }
-
-    def info(self) -> dict[str, Any]:
-        """What the board is: kind, device, board and part names, clock in MHz, lanes per beat,
-        codecs, bits of the DMA's length register, engine versions, and whether time is modelled."""
-        return {**self._info, "codecs": list(self._info["codecs"])}
 
     def compress(
         self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
@@ -139,29 +134,13 @@ class Board:
             cycles = _add(cycles, self._decompress_one(descriptor, packet, part))
         return cycles
 
-    def close(self) -> None:
-        """Stop the DMAs and free the buffers; more calls do nothing. `BoardError` in the middle of
-        a frame of the same thread."""
-        if self._turns.foreign or self._closed:
-            self._closed = True
-            return
-        with self._turns.take():
-            if self._closed:
-                return
-            self._closed = True
-            try:
-                if self._overlay.is_loaded():
-                    for link in self._links.values():
-                        link.stop()
-            finally:
-                self._staging.close()
-                if self._on_close is not None:
-                    self._on_close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
+    def _release(self) -> None:
+        try:
+            if self._overlay.is_loaded():
+                for link in self._links.values():
+                    link.stop()
+        finally:
+            self._staging.close()
 
     def _compress_one(
         self, data: np.ndarray, descriptor: Descriptor, out: np.ndarray
@@ -266,31 +245,12 @@ class Board:
         return link
 
     def _check_usable(self) -> None:
-        if self._closed:
-            raise BoardError("the board is closed; open another with actdma.open_board()")
+        super()._check_usable()
         if not self._overlay.is_loaded():
             raise BoardError(
                 "another overlay was loaded onto the device since this board was opened; "
                 "open it again"
             )
-
-    def _check_codec(self, codec: int) -> None:
-        if not self._codecs >> codec & 1:
-            built = ", ".join(self._info["codecs"])
-            raise ValueError(
-                f"codec {Codec(codec).name.lower()} is not on this board; it has {built}"
-            )
-
-    def __enter__(self) -> Board:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _add(total: int | None, more: int | None) -> int | None:
