@@ -10,25 +10,7 @@ from actdma.backend import Backend, ReferenceBackend
 from actdma.codecs import takes
 from actdma.frame import Codec, DType, Frame, FrameError, Status
 
-BACKENDS = ("reference", "native", "board", "alveo")
 SIZES = (0, 1, 63, 64, 65, 2047, 2048, 2049, 20_000)
-
-
-@pytest.fixture(scope="module", params=BACKENDS)
-def backend(request):
-    """Each backend, opened once."""
-    if request.param == "board":
-        with actdma.open_board("emulated", timed=False) as board:
-            yield board
-    elif request.param == "alveo":
-        with actdma.open_alveo("emulated", timed=False) as card:
-            yield card
-    elif request.param == "native":
-        from actdma.native import NativeBackend
-
-        yield NativeBackend()
-    else:
-        yield ReferenceBackend()
 
 
 def values(dtype, size, density, seed=0):

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import actdma
-from actdma.backend import ReferenceBackend, descriptors
+from actdma.backend import descriptors
 from actdma.codecs import Coding, Pool, reference
 from actdma.frame import (
     FRAME_BYTES,
@@ -37,7 +37,7 @@ from actdma.frame import (
     crc,
     frame_bound,
 )
-from actdma.native import NativeBackend, _native
+from actdma.native import _native
 from test_hls import LANES, exchange, request, reseal, tampered
 
 ROOT = Path(__file__).parents[1]
@@ -397,19 +397,6 @@ def test_cycles_per_row(lanes, dtype, k, row_bytes):
 
 
 # The public functions.
-
-
-@pytest.fixture(scope="module", params=["reference", "native", "board", "alveo"])
-def backend(request):
-    """Each backend, opened once."""
-    if request.param == "board":
-        with actdma.open_board("emulated", timed=False) as board:
-            yield board
-    elif request.param == "alveo":
-        with actdma.open_alveo("emulated", timed=False) as card:
-            yield card
-    else:
-        yield {"reference": ReferenceBackend, "native": NativeBackend}[request.param]()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int8])

@@ -1,0 +1,20 @@
+"""Fixtures of several files."""
+
+import pytest
+
+import actdma
+from actdma.backend import ReferenceBackend
+from actdma.native import NativeBackend
+
+
+@pytest.fixture(scope="module", params=["reference", "native", "board", "alveo"])
+def backend(request):
+    """Each backend, opened once."""
+    if request.param == "board":
+        with actdma.open_board("emulated", timed=False) as board:
+            yield board
+    elif request.param == "alveo":
+        with actdma.open_alveo("emulated", timed=False) as card:
+            yield card
+    else:
+        yield {"reference": ReferenceBackend, "native": NativeBackend}[request.param]()
