@@ -39,23 +39,29 @@ static Vectors vectors(uint32_t element, double density) {
 }
 
 template <int L>
+int back_to_back(const Vectors& v, const std::string& what) {
+  int cases = 0;
+  for (const Named& idle : kPatterns)
+    for (const Named& pressure : kPatterns) {
+      const std::string where = std::to_string(L) + " lanes, " + what + ", idle " + idle.name +
+                                ", back-pressure " + pressure.name;
+      const auto frames = run<L>(true, v.requests, idle.pause, pressure.pause, where).packets;
+      golden::check(frames == v.frames, "frame differs", where.c_str());
+      const auto answers = run<L>(false, v.frames, idle.pause, pressure.pause, where).packets;
+      golden::check(answers == v.answers, "answer differs", where.c_str());
+      cases += int(v.requests.size());
+    }
+  return cases;
+}
+
+template <int L>
 int lossless() {
   int cases = 0;
   for (uint32_t element : {1u, 2u, 4u, 8u})
-    for (double density : {0.0, 0.05, 0.5, 0.95, 1.0}) {
-      const Vectors v = vectors(element, density);
-      for (const Named& idle : kPatterns)
-        for (const Named& pressure : kPatterns) {
-          const std::string where =
-              std::to_string(L) + " lanes, idle " + idle.name + ", back-pressure " + pressure.name +
-              ", element " + std::to_string(element) + ", density " + std::to_string(density);
-          const auto frames = run<L>(true, v.requests, idle.pause, pressure.pause, where).packets;
-          golden::check(frames == v.frames, "frame differs", where.c_str());
-          const auto answers = run<L>(false, v.frames, idle.pause, pressure.pause, where).packets;
-          golden::check(answers == v.answers, "answer differs", where.c_str());
-          cases += int(v.requests.size());
-        }
-    }
+    for (double density : {0.0, 0.05, 0.5, 0.95, 1.0})
+      cases +=
+          back_to_back<L>(vectors(element, density), "element " + std::to_string(element) +
+                                                         ", density " + std::to_string(density));
   return cases;
 }
 
@@ -253,22 +259,6 @@ static Vectors pruned() {
         v.add_block(++seed);
       }
   return v;
-}
-
-template <int L>
-int back_to_back(const Vectors& v, const char* what) {
-  int cases = 0;
-  for (const Named& idle : kPatterns)
-    for (const Named& pressure : kPatterns) {
-      const std::string where = std::to_string(L) + " lanes, " + what + ", idle " + idle.name +
-                                ", back-pressure " + pressure.name;
-      const auto frames = run<L>(true, v.requests, idle.pause, pressure.pause, where).packets;
-      golden::check(frames == v.frames, "frame differs", where.c_str());
-      const auto answers = run<L>(false, v.frames, idle.pause, pressure.pause, where).packets;
-      golden::check(answers == v.answers, "answer differs", where.c_str());
-      cases += int(v.requests.size());
-    }
-  return cases;
 }
 
 template <int L>

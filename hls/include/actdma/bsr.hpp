@@ -486,7 +486,7 @@ struct BsrParse {
   }
   void end() {
 #pragma HLS INLINE
-    const uint32_t used = (verdict.payload_words + kAlignWords - 1) / kAlignWords * kAlignWords;
+    const uint32_t used = padded_words(verdict.payload_words);
     if (verdict.status == kGood && beats * L != used + kHistogramBins) verdict.status = kBadLength;
     phase = kEnd;
   }

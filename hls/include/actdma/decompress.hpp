@@ -172,7 +172,7 @@ struct Parse {
   }
   void end(Plan& plan, bool& plan_valid) {
 #pragma HLS INLINE
-    const uint32_t used = (verdict.payload_words + kAlignWords - 1) / kAlignWords * kAlignWords;
+    const uint32_t used = padded_words(verdict.payload_words);
     if (verdict.status == kGood && !job.refused && beats * L != used) verdict.status = kBadLength;
     plan.verdict = verdict;
     plan.cut_off = cut_off;

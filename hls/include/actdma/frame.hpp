@@ -90,6 +90,11 @@ constexpr uint32_t kLastFrameFlag = 1;
 // Bytes rounded up to a multiple of 64.
 constexpr uint64_t padded(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// Words likewise.
+constexpr uint32_t padded_words(uint32_t words) {
+  return (words + kAlignWords - 1) / kAlignWords * kAlignWords;
+}
+
 // Blocks that hold `raw_bytes` of data.
 constexpr uint64_t blocks(uint64_t raw_bytes) {
   return (padded(raw_bytes) + 4 * kBlockWords - 1) / (4 * kBlockWords);

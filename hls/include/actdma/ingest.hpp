@@ -183,6 +183,33 @@ struct Extents {
   }
 };
 
+// Whether a descriptor is good, found in some cycles: each has a register between it and the next,
+// so nothing waits for the check but the phase after it.
+template <int L>
+struct DescriptorCheck {
+  enum Stage : uint8_t { kFields, kMeasure, kWeigh };
+  Stage stage = kFields;
+  Extents extents;
+
+  // One cycle; true after the last, when the tail has the status.
+  bool step(const Header<L>& header, bool crc_good, Tail& tail) {
+#pragma HLS INLINE
+    if (stage == kFields) {
+      tail.status = check_fields(header.d, crc_good, kCodecsBuiltIn);
+      header.fill(tail);
+      extents.begin(header.d);
+      stage = kMeasure;
+      return !has_extents(header.d);
+    }
+    if (stage == kMeasure) {
+      if (extents.step(header.d)) stage = kWeigh;
+      return false;
+    }
+    if (tail.status == kGood && !extents.fit(header.d)) tail.status = kBadRawBytes;
+    return true;
+  }
+};
+
 // A beat of raw data on its way to the block engine.
 template <int L>
 struct RawBeat : Beat<L> {
@@ -196,21 +223,10 @@ using RawStream = Stream<RawBeat<L>, kShallow>;
 // Compressor: checks the descriptor, echoes it to `head`, forwards exactly the data announced.
 template <int L>
 struct Ingest {
-  enum Phase : uint8_t {
-    kHeader,
-    kCheck,
-    kMeasure,
-    kWeigh,
-    kDecide,
-    kEcho,
-    kHeadEnd,
-    kData,
-    kDrain,
-    kEnd
-  };
+  enum Phase : uint8_t { kHeader, kCheck, kDecide, kEcho, kHeadEnd, kData, kDrain, kEnd };
   Phase phase = kHeader;
   Header<L> header;
-  Extents extents;
+  DescriptorCheck<L> check;
   uint32_t beats_left = 0;   // of the data announced
   uint32_t block_beats = 0;  // so far in this block
   bool packet_over = false;
@@ -233,16 +249,7 @@ struct Ingest {
     if (phase == kHeader) {
       read_header(in);
     } else if (phase == kCheck) {
-      // A cycle of its own: nothing waits for the check but the next phase.
-      tail.status = check_fields(header.d, crc == kCrcResidue, kCodecsBuiltIn);
-      header.fill(tail);
-      extents.begin(header.d);
-      phase = has_extents(header.d) ? kMeasure : kDecide;
-    } else if (phase == kMeasure) {
-      if (extents.step(header.d)) phase = kWeigh;
-    } else if (phase == kWeigh) {
-      if (tail.status == kGood && !extents.fit(header.d)) tail.status = kBadRawBytes;
-      phase = kDecide;
+      if (check.step(header, crc == kCrcResidue, tail)) phase = kDecide;
     } else if (phase == kDecide) {
       header.decide(tail);
       phase = tail.refused ? kHeadEnd : kEcho;
@@ -346,21 +353,11 @@ void ingest(Stream<CheckedBeat<L>, kShallow>& in, BeatStream<L>& head, RawStream
 // trailer.
 template <int L>
 struct IngestFrame {
-  enum Phase : uint8_t {
-    kHeader,
-    kCheck,
-    kMeasure,
-    kWeigh,
-    kDecide,
-    kEcho,
-    kPayload,
-    kDrain,
-    kEnd
-  };
+  enum Phase : uint8_t { kHeader, kCheck, kDecide, kEcho, kPayload, kDrain, kEnd };
   static constexpr uint32_t kHold = kHeaderWords / L;  // beats held back
   Phase phase = kHeader;
   Header<L> header;
-  Extents extents;
+  DescriptorCheck<L> check;
   Header<L> hold;     // the latest 16 words of the packet after the descriptor
   uint32_t held = 0;  // beats in it
   Tail tail = {kGood, 0, 0, 0, 0, 0, 0, true, false, false, 0};
@@ -391,15 +388,7 @@ struct IngestFrame {
         phase = kDecide;
       }
     } else if (phase == kCheck) {
-      tail.status = check_fields(header.d, crc == kCrcResidue, kCodecsBuiltIn);
-      header.fill(tail);
-      extents.begin(header.d);
-      phase = has_extents(header.d) ? kMeasure : kDecide;
-    } else if (phase == kMeasure) {
-      if (extents.step(header.d)) phase = kWeigh;
-    } else if (phase == kWeigh) {
-      if (tail.status == kGood && !extents.fit(header.d)) tail.status = kBadRawBytes;
-      phase = kDecide;
+      if (check.step(header, crc == kCrcResidue, tail)) phase = kDecide;
     } else if (phase == kDecide) {
       decide();
       job.format = header.format();

@@ -635,7 +635,7 @@ struct Unpool {
   void end() {
 #pragma HLS INLINE
     verdict.payload_words = (bytes + 3) / 4;
-    const uint32_t used = (verdict.payload_words + kAlignWords - 1) / kAlignWords * kAlignWords;
+    const uint32_t used = padded_words(verdict.payload_words);
     const bool fits = phase == kDrain && beats * P == used;
     if (phase != kHeader && !fits) verdict.status = kBadLength;
     phase = kEnd;
