@@ -77,7 +77,12 @@ class Tally:
         self._native = NativeBackend()
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self,
+        data: np.ndarray,
+        dtype: DType,
+        codec: Codec,
+        frame_bytes: int = FRAME_BYTES,
+        into: np.ndarray | None = None,
     ) -> Frame:
         enough = data.size >= LEAST_ELEMENTS * dtype.itemsize
         if enough and best_codec(dtype) == self.codecs[-1]:
@@ -88,7 +93,7 @@ class Tally:
             self.run_coded += run_coded_bytes(elements)
             for each in self.codecs:
                 self._stored[each] += self._native.compress(data, dtype, each, frame_bytes).nbytes
-        return self._native.compress(data, dtype, codec, frame_bytes)
+        return self._native.compress(data, dtype, codec, frame_bytes, into)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
         self._native.decompress(frame, out)

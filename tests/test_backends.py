@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import actdma
-from actdma.backend import Backend, ReferenceBackend
+from actdma.backend import Backend, ReferenceBackend, compress_bound
 from actdma.codecs import takes
 from actdma.frame import Codec, DType, Frame, FrameError, Status
 
@@ -107,6 +107,21 @@ def test_any_corrupted_byte_is_found(backend):
         with pytest.raises(FrameError):
             actdma.decompress(bad, backend=backend)
     check(backend, data, DType.float32, Codec.ZVC)
+
+
+@pytest.mark.parametrize("size", [0, 1, 300, 40_000])
+def test_frames_are_written_into_given_memory(backend, size):
+    data = values(DType.float32, size, 0.5)
+    own = backend.compress(data, DType.float32, Codec.ZVC, 65536)
+    bound = compress_bound(data.size, DType.float32, Codec.ZVC, 65536)
+    memory = np.full(bound + 64, 7, np.uint8)
+    frame = backend.compress(data, DType.float32, Codec.ZVC, 65536, memory[:bound])
+    assert np.shares_memory(frame.data, memory)
+    assert frame.offsets == own.offsets
+    assert bytes(frame) == bytes(own)
+    assert (memory[bound:] == 7).all()
+    with pytest.raises(ValueError, match=f"may need {bound}"):
+        backend.compress(data, DType.float32, Codec.ZVC, 65536, memory[: bound - 1])
 
 
 def test_any_truncation_is_found(backend):

@@ -23,6 +23,10 @@ from .frame import (
 )
 
 
+# What vector code may write behind the last frame.
+_SLACK = 2048
+
+
 @runtime_checkable
 class Backend(Protocol):
     """Compresses flat bytes to frames and back. All backends write the same bytes."""
@@ -30,9 +34,19 @@ class Backend(Protocol):
     name: str
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
+        self,
+        data: np.ndarray,
+        dtype: DType,
+        codec: Codec | Coding,
+        frame_bytes: int = FRAME_BYTES,
+        into: np.ndarray | None = None,
     ) -> Frame:
-        """``data``: uint8, 1-D, C-contiguous, a whole number of ``dtype`` items, any length."""
+        """``data``: uint8, 1-D, C-contiguous, a whole number of ``dtype`` items, any length.
+
+        ``into``: memory (uint8, 1-D, C-contiguous) of at least `compress_bound` bytes, the
+        beginning of which the frame's data will be; what it uses beyond is undefined. None: memory
+        of the frame's own. ValueError if it is short.
+        """
         ...
 
     def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
@@ -69,6 +83,31 @@ def descriptors(
         )
 
 
+def compress_bound(
+    raw_bytes: int, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
+) -> int:
+    """Bytes that compressing ``raw_bytes`` needs to write to, whatever the data."""
+    return sum(d.frame_bound for d in descriptors(raw_bytes, dtype, codec, frame_bytes)) + _SLACK
+
+
+def frame_memory(plan: list[Descriptor], into: np.ndarray | None) -> np.ndarray:
+    """Where the frames of ``plan`` are written: ``into`` if given, else new memory."""
+    needed = sum(d.frame_bound for d in plan) + _SLACK
+    if into is None:
+        return np.empty(needed, np.uint8)
+    if into.size < needed:
+        raise ValueError(f"into has {into.size} bytes, compressing may need {needed}")
+    return into
+
+
+def used_memory(memory: np.ndarray, length: int, into: np.ndarray | None) -> np.ndarray:
+    """The first ``length`` bytes of `frame_memory`; new memory gives the rest back uncopied."""
+    if into is not None:
+        return into[:length]
+    memory.resize(length, refcheck=False)  # no view of it is left
+    return memory
+
+
 def packets_into(
     frame: Frame, out: np.ndarray
 ) -> Iterator[tuple[Descriptor, np.ndarray, np.ndarray]]:
@@ -97,18 +136,24 @@ class ReferenceBackend:
     name = "reference"
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
+        self,
+        data: np.ndarray,
+        dtype: DType,
+        codec: Codec | Coding,
+        frame_bytes: int = FRAME_BYTES,
+        into: np.ndarray | None = None,
     ) -> Frame:
         """See `Backend.compress`."""
-        packets, offsets, start = [], [0], 0
-        for descriptor in descriptors(data.size, dtype, codec, frame_bytes):
+        plan = list(descriptors(data.size, dtype, codec, frame_bytes))
+        memory, offsets, start = frame_memory(plan, into), [0], 0
+        for descriptor in plan:
             stop = start + descriptor.raw_bytes
-            packets.append(reference.encode_frame(data[start:stop], descriptor))
-            offsets.append(offsets[-1] + packets[-1].size)
+            packet = reference.encode_frame(data[start:stop], descriptor)
+            offsets.append(offsets[-1] + packet.size)
+            memory[offsets[-2] : offsets[-1]] = packet
             start = stop
-        return Frame(
-            np.concatenate(packets), tuple(offsets), data.size, dtype, Codec(descriptor.codec)
-        )
+        memory = used_memory(memory, offsets[-1], into)
+        return Frame(memory, tuple(offsets), data.size, dtype, Codec(plan[0].codec))
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
         """See `Backend.decompress`."""

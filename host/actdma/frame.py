@@ -533,7 +533,8 @@ class Frame:
 
     ``data`` is a 1-D uint8 array, ``offsets`` the start of every frame in it and the last's end,
     ``cycles`` the fabric's clock cycles that compressing took (None where no fabric was used),
-    ``layout`` what `actdma.arrays` needs to rebuild the caller's array (None: a flat array).
+    ``layout`` what `actdma.arrays` needs to rebuild the caller's array (None: a flat array),
+    ``zeros`` how many elements had no bit set (None where the backend did not count).
     """
 
     data: np.ndarray
@@ -543,6 +544,7 @@ class Frame:
     codec: Codec
     cycles: int | None = None
     layout: object | None = None
+    zeros: int | None = None
 
     @property
     def nbytes(self) -> int:

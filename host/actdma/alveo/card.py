@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import descriptors, packets_into
+from ..backend import descriptors, frame_memory, packets_into, used_memory
 from ..board import BoardError
 from ..board.answers import check_answer, check_frame, check_identity
 from ..board.device import Device
@@ -112,17 +112,23 @@ class Card(Device):
         }
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
+        self,
+        data: np.ndarray,
+        dtype: DType,
+        codec: Codec | Coding,
+        frame_bytes: int = FRAME_BYTES,
+        into: np.ndarray | None = None,
     ) -> Frame:
         """See `actdma.backend.Backend.compress`; cycles are the units' sum. `BoardError` if the
         card fails."""
         plan = list(descriptors(data.size, dtype, codec, frame_bytes))
         number = Codec(plan[0].codec)
         self._check_codec(number)
+        out = frame_memory(plan, into)
         if not data.size:
             empty = reference.encode_frame(data, plan[0])
-            return Frame(empty, (0, empty.size), 0, dtype, number)
-        out = np.empty(sum(d.frame_bound for d in plan), np.uint8)
+            out[: empty.size] = empty
+            return Frame(used_memory(out, empty.size, into), (0, empty.size), 0, dtype, number)
         offsets = [0]
 
         def take(packet: np.ndarray, answer: np.ndarray) -> None:
@@ -143,7 +149,7 @@ class Card(Device):
                 )
 
         cycles = self._work(Engine.COMPRESSOR, jobs())
-        out.resize(offsets[-1], refcheck=False)
+        out = used_memory(out, offsets[-1], into)
         return Frame(out, tuple(offsets), data.size, dtype, number, cycles)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import descriptors, packets_into
+from ..backend import descriptors, frame_memory, packets_into, used_memory
 from ..codecs import Coding, reference
 from ..frame import (
     BLOCK_BYTES,
@@ -101,7 +101,12 @@ class Board(Device):
         }
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
+        self,
+        data: np.ndarray,
+        dtype: DType,
+        codec: Codec | Coding,
+        frame_bytes: int = FRAME_BYTES,
+        into: np.ndarray | None = None,
     ) -> Frame:
         """See `actdma.backend.Backend.compress`. ValueError if a frame of ``frame_bytes`` might not
         fit the DMA's length register, `BoardError` if the board fails."""
@@ -116,7 +121,7 @@ class Board(Device):
                 f"{what}; through this board's DMA (length register up to {limit} bytes) at most "
                 f"{_largest_raw(limit, plan[0])} fit"
             )
-        out = np.empty(sum(d.frame_bound for d in plan), np.uint8)
+        out = frame_memory(plan, into)
         offsets, cycles, start = [0], None, 0
         for descriptor in plan:
             stop = start + descriptor.raw_bytes
@@ -124,7 +129,7 @@ class Board(Device):
             offsets.append(offsets[-1] + frame)
             cycles = _add(cycles, taken)
             start = stop
-        out.resize(offsets[-1], refcheck=False)
+        out = used_memory(out, offsets[-1], into)
         return Frame(out, tuple(offsets), data.size, dtype, Codec(plan[0].codec), cycles)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> int | None:

@@ -28,13 +28,18 @@ class CpuProbe:
         self._warm = np.ones(0, np.uint8)
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self,
+        data: np.ndarray,
+        dtype: DType,
+        codec: Codec,
+        frame_bytes: int = FRAME_BYTES,
+        into: np.ndarray | None = None,
     ) -> Frame:
         """As `Backend.compress`."""
         if data.size > self._warm.size:
             self._warm = np.ones(data.size, np.uint8)
         frame = self._time(
-            "compress", lambda: self._inner.compress(data, dtype, codec, frame_bytes)
+            "compress", lambda: self._inner.compress(data, dtype, codec, frame_bytes, into)
         )
         copy = self._warm[: data.size]
         self._time("memcpy", lambda: np.copyto(copy, data))
@@ -71,10 +76,15 @@ class Watched:
         self._moved = moved
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec, frame_bytes: int = FRAME_BYTES
+        self,
+        data: np.ndarray,
+        dtype: DType,
+        codec: Codec,
+        frame_bytes: int = FRAME_BYTES,
+        into: np.ndarray | None = None,
     ) -> Frame:
         """As `Backend.compress`."""
-        frame = self._inner.compress(data, dtype, codec, frame_bytes)
+        frame = self._inner.compress(data, dtype, codec, frame_bytes, into)
         self._moved(data.size)
         return frame
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backend import descriptors, packets_into
+from ..backend import descriptors, frame_memory, packets_into, used_memory
 from ..codecs import Coding
 from ..frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status
 from . import _native
@@ -19,20 +19,23 @@ class NativeBackend:
     name = "native"
 
     def compress(
-        self, data: np.ndarray, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
+        self,
+        data: np.ndarray,
+        dtype: DType,
+        codec: Codec | Coding,
+        frame_bytes: int = FRAME_BYTES,
+        into: np.ndarray | None = None,
     ) -> Frame:
-        """Frames of ``data`` (uint8, 1-D, C-contiguous), ``frame_bytes`` of raw data in each."""
+        """See `Backend.compress`."""
         parts = list(descriptors(data.size, dtype, codec, frame_bytes))
-        bound = sum(d.frame_bound for d in parts)
-        out = np.empty(bound + _native.ENCODE_SLACK, np.uint8)
+        out = frame_memory(parts, into)
         offsets, start = [0], 0
         for descriptor in parts:
             stop = start + descriptor.raw_bytes
             length = _native.encode_frame(data[start:stop], descriptor.pack(), out[offsets[-1] :])
             offsets.append(offsets[-1] + length)
             start = stop
-        # Gives the rest back without a copy. No view of it is left, so no references need counting.
-        out.resize(offsets[-1], refcheck=False)
+        out = used_memory(out, offsets[-1], into)
         return Frame(out, tuple(offsets), data.size, dtype, Codec(parts[0].codec))
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
