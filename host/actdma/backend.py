@@ -22,7 +22,6 @@ from .frame import (
     check_sequence,
 )
 
-
 # What vector code may write behind the last frame.
 _SLACK = 2048
 
