@@ -287,7 +287,8 @@ class Descriptor:
 
     def __post_init__(self) -> None:
         missing = PARAMETERS - len(self.parameters)
-        object.__setattr__(self, "parameters", (*self.parameters, *(0,) * missing))
+        if missing:
+            object.__setattr__(self, "parameters", (*self.parameters, *(0,) * missing))
 
     @classmethod
     def identify(cls, sequence: int = 0) -> Descriptor:
@@ -607,13 +608,19 @@ class Frame:
 
 
 def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> None:
-    """`FrameError` unless this is frame ``number`` of the tensor begun by ``first``."""
+    """`FrameError` unless this is frame ``number`` of the tensor begun by ``first`` (frame 0)."""
     if descriptor.operation != Operation.TRANSFER:
         raise FrameError(Status.OPERATION, "an identify request holds no data")
     if descriptor.sequence != number:
         raise FrameError(Status.TRAILER, f"frame {descriptor.sequence} where {number} was expected")
     if _tensor(descriptor) != _tensor(first):
         raise FrameError(Status.RESERVED, "frames of different tensors follow each other")
+    if descriptor is first:  # then it holds for the others
+        _check_tensor(descriptor)
+
+
+def _check_tensor(descriptor: Descriptor) -> None:
+    """`FrameError` unless the descriptor can be that of a tensor: dtype, codec and kind fit."""
     if descriptor.dtype not in DType.__members__.values():
         raise FrameError(Status.RESERVED, f"unknown dtype code {descriptor.dtype}")
     if descriptor.element_bytes != DType(descriptor.dtype).element_bytes:
@@ -676,8 +683,8 @@ def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
     length = 2 * HEADER_BYTES + padded(payload) + extension_bytes(descriptor.codec)
     if length > len(packet):
         raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
-    trailer = Trailer.unpack(packet[:length])
-    if (trailer.raw_bytes, trailer.payload_bytes) != (descriptor.raw_bytes, payload):
+    magic, _, _, _, *lengths = _TRAILER.unpack_from(packet, length - HEADER_BYTES)[:6]
+    if magic != TRAILER_MAGIC or lengths != [descriptor.raw_bytes, payload]:
         raise FrameError(Status.TRAILER, "its trailer tells other lengths")
     return length
 

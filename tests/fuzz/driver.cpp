@@ -3,6 +3,7 @@
 // -fsanitize-coverage=trace-pc. An argument that is no option is an input to run, or a folder that
 // is not there yet, for the inputs that have found new blocks.
 #include <sanitizer/common_interface_defs.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -19,8 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr unsigned kHangSeconds = 120;
-constexpr uint64_t kChecked = 1024;  // inputs between two looks at the clock
+constexpr unsigned kHangSeconds = 60;  // of the processor, for kChecked inputs
+constexpr uint64_t kChecked = 1024;    // inputs between two looks at the clock
 
 // Blocks seen, by a hash of their address.
 uint8_t seen[1 << 16];
@@ -134,12 +135,13 @@ int fuzz_for(const Options& options) {
   auto seconds = [&] {
     return std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start).count();
   };
+  const itimerval watch = {{0, 0}, {kHangSeconds, 0}};
   Random random(options.seed);
   Corpus corpus;
   uint64_t runs = 0, next_report = 1;
   for (; runs < options.runs; runs++) {
     if (runs % kChecked == 0) {
-      alarm(kHangSeconds);
+      setitimer(ITIMER_PROF, &watch, nullptr);
       if (static_cast<uint64_t>(seconds()) >= options.seconds) break;
       if (runs >= next_report * kChecked) {
         std::printf("%" PRIu64 " inputs, %lld s, %" PRIu64 " blocks, corpus %zu\n", runs,
@@ -171,7 +173,7 @@ extern "C" const char* __asan_default_options() { return "handle_abort=1:detect_
 
 int main(int count, char** arguments) {
   __sanitizer_set_death_callback(on_death);
-  std::signal(SIGALRM, on_hang);
+  std::signal(SIGPROF, on_hang);
   const Options options = parse(count, arguments);
   bool replayed = false;
   for (const std::string& path : options.paths) {
