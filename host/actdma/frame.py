@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
+import math
+import numbers
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
@@ -24,6 +26,7 @@ PARAMETERS = 8  # words of the descriptor that belong to the codec
 ALIGN = 64
 BLOCK_BYTES = 8192
 MAX_RAW_BYTES = 1 << 30
+MAX_EXPANSION = BLOCK_BYTES // 4  # raw bytes per byte of a frame: a block of zeros is one word
 POOL_ROW_BYTES = 16384  # longest row of a map: the line buffer of the engines
 FRAME_BYTES = 4 << 20  # raw data per frame unless the caller asks otherwise
 
@@ -536,6 +539,7 @@ class Frame:
     ``cycles`` the fabric's clock cycles that compressing took (None where no fabric was used),
     ``layout`` what `actdma.arrays` needs to rebuild the caller's array (None: a flat array),
     ``zeros`` how many elements had no bit set (None where the backend did not count).
+    `FrameError` if ``raw_nbytes`` is more than ``data`` can hold.
     """
 
     data: np.ndarray
@@ -546,6 +550,12 @@ class Frame:
     cycles: int | None = None
     layout: object | None = None
     zeros: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.raw_nbytes > MAX_EXPANSION * self.nbytes:
+            raise FrameError(
+                Status.RAW_BYTES, f"{self.raw_nbytes} bytes of data in {self.nbytes} bytes"
+            )
 
     @property
     def nbytes(self) -> int:
@@ -572,6 +582,19 @@ class Frame:
             yield self.data[start:stop]
 
     @classmethod
+    def of(
+        cls, frame: Frame | bytes | bytearray | memoryview, max_bytes: int | None = None
+    ) -> Frame:
+        """``frame`` itself or parsed from its bytes; errors as `parse`, TypeError for others."""
+        if isinstance(frame, (bytes, bytearray, memoryview)):
+            return cls.parse(frame, max_bytes)
+        if not isinstance(frame, Frame):
+            raise TypeError(f"expected a Frame or its bytes, got {type(frame).__name__}")
+        if frame.raw_nbytes > _limit(max_bytes):
+            raise FrameError(Status.RAW_BYTES, f"more than {max_bytes} bytes of data")
+        return frame
+
+    @classmethod
     def parse(
         cls, data: bytes | bytearray | memoryview | np.ndarray, max_bytes: int | None = None
     ) -> Frame:
@@ -579,8 +602,10 @@ class Frame:
 
         Walks descriptors, block lengths and trailers only: a backend checks the rest when it
         decodes. `FrameError` if the frames do not end where the data ends, or as soon as they
-        announce more than ``max_bytes`` of raw data.
+        announce more than ``max_bytes`` of raw data; without it, they hold at most `MAX_EXPANSION`
+        times ``data``. Takes time in proportion to ``data``.
         """
+        limit = _limit(max_bytes)
         array = np.frombuffer(data, np.uint8)
         offsets = [0]
         raw_nbytes, first = 0, None
@@ -590,7 +615,7 @@ class Frame:
             first = first or descriptor
             check_sequence(descriptor, first, len(offsets) - 1)
             raw_nbytes += descriptor.raw_bytes
-            if max_bytes is not None and raw_nbytes > max_bytes:
+            if raw_nbytes > limit:
                 raise FrameError(Status.RAW_BYTES, f"more than {max_bytes} bytes of data")
             offsets.append(offsets[-1] + _frame_length(packet, descriptor))
             if descriptor.last:
@@ -605,6 +630,15 @@ class Frame:
                 Status.LENGTH, f"{len(array) - offsets[-1]} bytes follow the last frame"
             )
         return cls(array, tuple(offsets), raw_nbytes, DType(first.dtype), Codec(first.codec))
+
+
+def _limit(max_bytes: int | None) -> float:
+    """The most data that a caller expects; ValueError if that is no size."""
+    if max_bytes is None:
+        return math.inf
+    if not isinstance(max_bytes, numbers.Integral) or max_bytes < 0:
+        raise ValueError(f"max_bytes is {max_bytes!r}, allowed are None and integers from 0 on")
+    return max_bytes
 
 
 def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> None:

@@ -34,7 +34,7 @@ WORD = struct.Struct("<I")
 WORDS = HEADER_BYTES // 4
 
 
-class Failure(Exception):
+class VerdictError(Exception):
     """What a fuzzer is looking for."""
 
 
@@ -46,13 +46,13 @@ def test_one_input(data: bytes) -> None:
     except FrameError:
         return
     if frame.raw_nbytes > MOST_RAW or frame.offsets[-1] != len(data):
-        raise Failure(f"parsed to {frame!r}")
+        raise VerdictError(f"parsed to {frame!r}")
     try:
         x = actdma.decompress(frame, max_bytes=MOST_RAW)
     except FrameError:
         return
     if x.nbytes != frame.raw_nbytes:
-        raise Failure(f"{x.nbytes} bytes of {frame!r}")
+        raise VerdictError(f"{x.nbytes} bytes of {frame!r}")
     if frame.codec == Codec.BSR:
         compare_parts(frame, x)
 
@@ -73,7 +73,7 @@ def compare_decoders(packet: bytes) -> None:
     except FrameError as error:
         raw, status = out, error.status
     if status != native or (status == Status.GOOD and not np.array_equal(raw, out)):
-        raise Failure(f"reference {status!r}, native {Status(native)!r}")
+        raise VerdictError(f"reference {status!r}, native {Status(native)!r}")
 
 
 def compare_parts(frame: Frame, x: np.ndarray) -> None:
@@ -84,7 +84,7 @@ def compare_parts(frame: Frame, x: np.ndarray) -> None:
     rows = np.repeat(np.arange(len(dense)), np.diff(parts.crow_indices))
     dense[rows, parts.col_indices] = parts.values
     if bsr.unstage(dense, parts.size).tobytes() != x.tobytes():
-        raise Failure(f"parts of {frame!r} differ")
+        raise VerdictError(f"parts of {frame!r} differ")
     bsr.Statistics.of(frame)
 
 
