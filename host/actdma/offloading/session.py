@@ -64,11 +64,12 @@ def offload(
 
     ``model``: its parameters and buffers are never packed, and records name its modules. Without
     it, leaves that require grad count as parameters. ``codec``: that of `actdma.compress`; a tensor
-    of a dtype that it does not take goes through the one that suits it best (`Record.codec` tells). ``backend``: "board"
-    (the board of `actdma.open_board`), "native" (the CPU), "reference" (NumPy), or an
-    `actdma.backend.Backend`. ``min_bytes``: smaller tensors stay as they are. ``frame_bytes``: raw
-    bytes per frame, a multiple of 8192. ``verify``: compare a hash of every tensor when it comes
-    back (`Record.bit_identical`); the backward pass ends in `actdma.FrameError` if it differs.
+    of a dtype that it does not take goes through the one that suits it best (`Record.codec` tells).
+    ``backend``: "board" (the board of `actdma.open_board`), "native" (the CPU), "reference"
+    (NumPy), or an `actdma.backend.Backend`. ``min_bytes``: smaller tensors stay as they are.
+    ``frame_bytes``: raw bytes per frame, a multiple of 8192. ``verify``: compare a hash of every
+    tensor when it comes back (`Record.bit_identical`); the backward pass ends in
+    `actdma.FrameError` if it differs.
     ``queue_bytes``: raw bytes that may wait for a thread which packs while forward goes on, and are
     decoded ahead in backward; forward waits when they are exceeded. 0 packs in forward's own
     thread; None is 256 MiB for a board and for models that are not on the CPU, 0 else.
@@ -104,6 +105,8 @@ def offload(
     for name, value in {**sizes, "break_even_bytes": break_even_bytes or 0}.items():
         if value < 0:
             raise ValueError(f"{name} is {value}, it must not be negative")
+    if not isinstance(model, nn.Module | None):
+        raise TypeError(f"expected a torch.nn.Module or None, got {type(model).__name__}")
     backend = backend_of(backend)
     if queue_bytes is None:
         queue_bytes = QUEUE_BYTES if _overlaps(model, backend) else 0
@@ -111,9 +114,8 @@ def offload(
     next(descriptors(0, DType.uint8, Codec.RAW, frame_bytes))  # ValueError for a bad size
     coder = Coder(backend, frame_bytes, break_even_bytes)
     memory = Memory(_PACKED, _DECODED, Held())
-    return Session(
-        model, coder, memory, Packer(codec, coder, memory, queue_bytes, verify), min_bytes
-    )
+    packer = Packer(codec, coder, memory, queue_bytes, verify)
+    return Session(model, coder, memory.held, packer, min_bytes)
 
 
 def _overlaps(model: nn.Module | None, backend: Backend) -> bool:
@@ -133,8 +135,6 @@ class Session:
         packer: Packer,
         min_bytes: int,
     ) -> None:
-        if not isinstance(model, nn.Module | None):
-            raise TypeError(f"expected a torch.nn.Module or None, got {type(model).__name__}")
         self._coder = coder
         self._held = held
         self._packer = packer
