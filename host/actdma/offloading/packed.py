@@ -18,7 +18,7 @@ from .arena import Arena
 from .coder import Coder
 from .held import Held
 from .records import Record
-from .storages import View, WeakStorage, offset_in_line
+from .storages import View, offset_in_line
 from .transfer import Decoded, Room, Source
 
 
@@ -35,14 +35,13 @@ class Claimant(Protocol):
     """A saved tensor that lies in a span."""
 
     asked: bool
-    """It was wanted in backward."""
+    """It was wanted in this backward pass."""
 
 
 class PackedSpan:
     """Bytes ``start`` to ``stop`` of a storage, compressed.
 
-    What was decoded is shared by all who ask for it, and held here while there are some who have
-    claimed it and not asked yet.
+    What was decoded is shared by all who claim it, and held here until the last of them has asked.
     """
 
     def __init__(
@@ -66,8 +65,6 @@ class PackedSpan:
         self._lock = threading.Lock()
         self._claimants: list[weakref.ref[Claimant]] = []
         self._awaited: Decoded | None = None
-        self._lent = False
-        self._decoded: WeakStorage | None = None
         data = source.bytes(*span)
         dtype = torch_dtype_code(source.dtype)
         began = time.perf_counter()
@@ -98,41 +95,32 @@ class PackedSpan:
         )
 
     def claim(self, claimant: Claimant) -> None:
-        """``claimant`` may ask for what was saved, once or more often."""
+        """``claimant`` may ask for what was saved, once in each backward pass."""
         self._claimants.append(weakref.ref(claimant))
 
     def view(self, view: View) -> torch.Tensor:
         """A tensor with the values, dtype, shape, strides and device of the one that was saved."""
         with self._lock:
-            decoded = self._awaited or self._alive()
-            if decoded is None or not self._unchanged(decoded):
+            decoded = self._awaited
+            if decoded is None or not decoded.unchanged:
                 decoded = self._decode()
-            self._lent = True
             self._awaited = decoded if self._claimed() else None
             return view.on(decoded.wait(), self._lead - self.start)
 
     def prefetch(self) -> None:
         """Decode, if somebody may ask for it and nobody has."""
         with self._lock:
-            if self._awaited is None and self._alive() is None and self._claimed():
+            if self._awaited is None and self._claimed():
                 self._awaited = self._decode()
 
     def _claimed(self) -> bool:
-        """Whether there are tensors that have not asked yet."""
-        claimants = [claimant() for claimant in self._claimants]
-        return any(c is not None and not c.asked for c in claimants)
-
-    def _alive(self) -> Decoded | None:
-        storage = self._decoded and self._decoded()
-        return None if storage is None else Decoded(storage)
-
-    def _unchanged(self, decoded: Decoded) -> bool:
-        """Whether nobody has written to what was decoded, as a backward function may."""
-        if not self._lent:
+        """Whether somebody has not asked yet in this backward pass; the last to ask ends it."""
+        claimants = [c for c in (reference() for reference in self._claimants) if c is not None]
+        if not all(c.asked for c in claimants):
             return True
-        storage = decoded.wait()
-        flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-        return self._frame.holds(Source(flat).bytes(self._lead, self._lead + self.nbytes))
+        for c in claimants:
+            c.asked = False
+        return False
 
     def _decode(self) -> Decoded:
         share = self._memory.held.add(self.nbytes)
@@ -147,9 +135,7 @@ class PackedSpan:
                 # Never let it be used: a wrong index is a wild pointer in some backward kernels.
                 what = f"tensor {self.record.index} came back with other bits"
                 raise FrameError(Status.RAW_CRC, what)
-        decoded = room.decoded()
-        self._decoded, self._lent = WeakStorage(decoded.storage), False
-        return decoded
+        return room.decoded()
 
 
 def zero_fraction(data: np.ndarray, dtype: DType, zeros: int | None) -> float:

@@ -62,24 +62,16 @@ class View:
         start = t.storage_offset() * t.element_size()
         return cls(start, t.dtype, t.shape, t.stride(), t.is_conj(), t.is_neg())
 
-    def on(self, copy: torch.UntypedStorage, shift: int) -> torch.Tensor:
-        """The same view of ``copy``, where every byte of the original lies ``shift`` further on."""
-        t = torch.empty(0, dtype=self.dtype, device=copy.device)
-        t.set_(copy, (self.start + shift) // self.dtype.itemsize, self.shape, self.stride)
+    def on(self, copy: torch.Tensor, shift: int) -> torch.Tensor:
+        """The same view of ``copy`` (uint8, 1-D), where every byte of the original's storage lies
+        ``shift`` further on. It counts versions with ``copy``."""
+        size = self.dtype.itemsize
+        start = (self.start + shift) % size
+        items = copy[start : start + (copy.numel() - start) // size * size].view(self.dtype)
+        t = items.as_strided(self.shape, self.stride, (self.start + shift) // size)
         if self.conj:
             t = t.conj()
         return torch._neg_view(t) if self.neg else t
-
-
-class WeakStorage:
-    """A reference to a storage that does not keep its memory."""
-
-    def __init__(self, storage: torch.UntypedStorage) -> None:
-        self._ref = StorageWeakRef(storage)
-
-    def __call__(self) -> torch.UntypedStorage | None:
-        """The storage, or None if its memory was freed."""
-        return torch.UntypedStorage._new_with_weak_ptr(self._ref.cdata)
 
 
 class StorageTable(Generic[T]):

@@ -51,6 +51,7 @@ class Room:
     """Memory to decode ``nbytes`` into (`data`, uint8), for a storage on ``device``.
 
     ``lead``: bytes before it in the storage. `decoded` is to be called when `data` is filled.
+    ``share``: lives as long as the memory.
     """
 
     def __init__(
@@ -58,10 +59,9 @@ class Room:
     ) -> None:
         self._device = device
         if _on_host(device):
-            block = arena.take(lead + nbytes)
-            whole = np.asarray(block)
-            address = whole.ctypes.data
-            self._memory = torch.from_numpy(bytes_at(address, lead + nbytes, owner=(whole, share)))
+            memory = np.asarray(arena.take(lead + nbytes))
+            owned = bytes_at(memory.ctypes.data, lead + nbytes, owner=(memory, share))
+            self._memory = torch.from_numpy(owned)
         else:
             self._memory = torch.empty(lead + nbytes, dtype=torch.uint8, pin_memory=True)
         self.data = bytes_at(self._memory.data_ptr() + lead, nbytes, owner=self._memory)
@@ -69,29 +69,34 @@ class Room:
     def decoded(self) -> Decoded:
         """What was filled in, on its device."""
         if _on_host(self._device):
-            return Decoded(self._memory.untyped_storage())
+            return Decoded(self._memory)
         side = _side_stream(self._device)
         with torch.get_device_module(self._device).stream(side):
             copy = self._memory.to(self._device, non_blocking=True)
-        return Decoded(copy.untyped_storage(), _event(self._device, side))
+        return Decoded(copy, _event(self._device, side))
 
 
 class Decoded:
-    """A storage, and the event after which it can be read (None: at once)."""
+    """A storage as uint8, 1-D, and the event after which it can be read (None: at once)."""
 
-    def __init__(self, storage: torch.UntypedStorage, arrived: Any = None) -> None:
-        self.storage = storage
+    def __init__(self, memory: torch.Tensor, arrived: Any = None) -> None:
+        self._memory = memory
+        self._version = memory._version
         self._arrived = arrived
 
-    def wait(self) -> torch.UntypedStorage:
-        """The storage; the current stream of its device waits, this thread does not."""
+    @property
+    def unchanged(self) -> bool:
+        """Whether nobody has written to it or a view of it, as a backward function may."""
+        return self._memory._version == self._version
+
+    def wait(self) -> torch.Tensor:
+        """The memory; the current stream of its device waits, this thread does not."""
         if self._arrived is not None:
-            device = self.storage.device
+            device = self._memory.device
             current = torch.get_device_module(device).current_stream(device)
             current.wait_event(self._arrived)
-            flat = torch.empty(0, dtype=torch.uint8, device=device).set_(self.storage)
-            flat.record_stream(current)  # it was allocated on the side stream
-        return self.storage
+            self._memory.record_stream(current)  # it was allocated on the side stream
+        return self._memory
 
 
 def _on_host(device: torch.device) -> bool:
