@@ -18,6 +18,8 @@ from .storages import StorageTable, View, span_to_pack
 from .transfer import Source
 from .versions import Version, operator_name
 
+Spans = StorageTable[list["weakref.ref[PackedSpan]"]]
+
 
 class Packed:
     """A saved tensor: a view of a packed span, and the version it had."""
@@ -54,7 +56,7 @@ class Packer:
         self._memory = memory
         self._verify = verify
         self._queue = queue_of(queue_bytes)
-        self._spans: StorageTable[list[weakref.ref[PackedSpan]]] = StorageTable()
+        self._spans: Spans = StorageTable()
         self._order: list[weakref.ref[PackedSpan]] = []
         self._ahead = 0  # position in the order from which on all is decoded or being so
 
@@ -65,12 +67,13 @@ class Packer:
         source = Source(t)
         shape, node = tuple(t.shape), t.grad_fn and t.grad_fn.name()
         whole = span_to_pack(t, needed)
+        spans = self._spans
 
         def work() -> PackedSpan | None:
             packed = claimant()
             if packed is None:
                 return None  # nobody will ask: the graph is gone
-            span = self._known(source, needed)
+            span = _known(spans, source, needed)
             if span is None:
                 record = Record(
                     index=len(self.records),
@@ -80,7 +83,7 @@ class Packer:
                     dtype=str(source.dtype).removeprefix("torch."),
                     raw_bytes=whole[1] - whole[0],
                 )
-                span = self._new(source, whole, record)
+                span = self._new(spans, source, whole, record)
             span.claim(packed)
             return span
 
@@ -89,8 +92,7 @@ class Packer:
 
     def unpack(self, packed: Packed) -> torch.Tensor:
         """See `Packed.unpack`."""
-        # Backward has begun: what was saved in forward is not saved again.
-        self._spans.clear()
+        self.forget()  # backward has begun: what was saved in forward is not saved again
         t = packed.unpack()
         if isinstance(self._queue, Queue):
             self._prefetch(self._queue, packed.span.result().position)
@@ -102,24 +104,18 @@ class Packer:
 
     def forget(self) -> None:
         """What is saved from now on is packed again, even if it was before."""
-        self._spans.clear()
+        self._spans = StorageTable()  # what waits for the thread goes on with the one it had
 
-    def _known(self, source: Source, needed: tuple[int, int]) -> PackedSpan | None:
-        for reference in self._spans.get(source.storage) or ():
-            span = reference()
-            if span is not None and span.covers(source, needed):
-                span.record.saves += 1
-                return span
-        return None
-
-    def _new(self, source: Source, whole: tuple[int, int], record: Record) -> PackedSpan:
+    def _new(
+        self, spans: Spans, source: Source, whole: tuple[int, int], record: Record
+    ) -> PackedSpan:
         codec = self._codec_of(source.dtype)
         record.codec = codec.name.lower()
         span = PackedSpan(source, whole, codec, self._coder, self._memory, record, self._verify)
         self.records.append(record)
-        known = self._spans.get(source.storage) or []
+        known = spans.get(source.storage) or []
         alive = [reference for reference in known if reference() is not None]
-        self._spans.put(source.storage, [*alive, weakref.ref(span)])
+        spans.put(source.storage, [*alive, weakref.ref(span)])
         while self._order and self._order[-1]() is None:
             self._order.pop()
         span.position = len(self._order)
@@ -146,3 +142,13 @@ class Packer:
             if before < self._ahead:
                 self._ahead = before
                 queue.offer(span.prefetch)
+
+
+def _known(spans: Spans, source: Source, needed: tuple[int, int]) -> PackedSpan | None:
+    """The packed span from which the bytes ``needed`` can be had, one tensor more."""
+    for reference in spans.get(source.storage) or ():
+        span = reference()
+        if span is not None and span.covers(source, needed):
+            span.record.saves += 1
+            return span
+    return None
