@@ -39,7 +39,7 @@ csim: $(VENV)/built
 # Each fuzzer for so many seconds.
 SECONDS ?= 60
 fuzz: $(VENV)/tested
-	$(MAKE) -C tests/fuzz SECONDS=$(SECONDS) PYTHON=$(abspath $(BIN))/python
+	$(MAKE) -C tests/fuzz run SECONDS=$(SECONDS) PYTHON=$(abspath $(BIN))/python
 
 # The tests with both extensions under the sanitizers, in a copy of the tree; ARGS go to pytest.
 SANITIZED := build/sanitized
