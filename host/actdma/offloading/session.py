@@ -17,10 +17,10 @@ from ..frame import BLOCK_BYTES, FRAME_BYTES, Codec, DType
 from .arena import Arena
 from .coder import Coder
 from .held import Held, Share
-from .modules import ModuleNames
+from .modules import ModuleNames, in_rrelu
 from .packed import Memory
 from .packer import Packed, Packer
-from .passing import Kept, Parameters, in_rrelu, unsuitable
+from .passing import Kept, Parameters, unsuitable
 from .records import Report, environment
 from .storages import StorageTable, touched
 
