@@ -22,29 +22,23 @@ weights are random without it. bfloat16 is autocast. Linux only.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import copy
 import dataclasses
 import gc
-import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import torch
 from common import publish
-from meter import Meter
 from torch.distributed._tools.mem_tracker import MemTracker
 from tqdm import tqdm
-from variants import VARIANTS, Variant, checkpoint_blocks, training_step
+from variants import VARIANTS, Trial
 
-from actdma.offloading import Session
 from networks import (
     EFFICIENTNET_LITE0,
     FRESH_RELU_CNN,
@@ -53,7 +47,6 @@ from networks import (
     RELU_CNN,
     RESNET_20,
     Network,
-    cifar_labels,
 )
 
 NETWORKS = (RELU_CNN, FRESH_RELU_CNN, RESNET_20, EFFICIENTNET_LITE0, GELU_TRANSFORMER)
@@ -71,86 +64,37 @@ MEASURES = ("held", "tracker", "rss", "rss_trimmed")
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What one process measures; ``job``: the file with the network."""
+    """What one process measures; ``work``: the file of a `Work`."""
 
-    job: str
+    work: str
     variant: str
     dtype: str
     order: str
 
 
-class Trial:
-    """A network that takes training steps in the way of a row."""
+def tracker_bytes(trial: Trial) -> int:
+    """The most bytes of tensors in a step above those before it, by PyTorch's MemTracker."""
+    trial.model.zero_grad(set_to_none=True)
+    gc.collect()
+    tracker = MemTracker()
+    tracker.track_external(trial.model, trial.images, trial.labels)
+    before = _tracked(tracker, "current")
+    with tracker:
+        trial.step()
+    return _tracked(tracker, "peak") - before
 
-    def __init__(self, row: Row) -> None:
-        model, blocks, images, self._labels = torch.load(row.job, weights_only=False)
-        order = ORDERS[row.order]
-        self.model = model.to(memory_format=order)
-        self._images = images.to(memory_format=order)
-        self._dtype = getattr(torch, row.dtype)
-        self._variant: Variant = VARIANTS[row.variant]
-        self._meter: Meter | None = None
-        if self._variant.checkpointed:
-            parts = (model.get_submodule(name) for name in blocks)
-            checkpoint_blocks(parts, lambda block: self._watching(None))
 
-    def step(self, images: int | None = None) -> AbstractContextManager:
-        """A step with so many images; returns the hooks of its forward pass."""
+def resident_bytes(trial: Trial) -> int:
+    """The most bytes of resident memory in two steps above those before them."""
+    trial.step(batch=2)
+    trial.model.zero_grad(set_to_none=True)
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # VmHWM becomes VmRSS
+    before = _status("VmRSS")
+    for _ in range(2):
         gc.collect()  # save_on_cpu leaves cycles
-        torch.manual_seed(0)
-        hooks = self._variant.hooks(self.model)
-        x, y = self._images[:images], self._labels[:images]
-        training_step(self.model, x, y, self._watched(hooks), self._dtype)
-        return hooks
-
-    def held(self) -> dict[str, Any]:
-        """Bytes held at the peak of a step, and of what."""
-        self._meter = Meter(self.model)
-        hooks = self.step()
-        report = hooks.report() if isinstance(hooks, Session) else None
-        records = report.records if report else []
-        return {
-            "held": self._meter.peak_bytes([r.stored_bytes for r in records]),
-            "copies": self._meter.copies_bytes,
-            "kept": report.kept if report else {},
-            "records": [r.to_dict() for r in records],
-        }
-
-    def tracker(self) -> int:
-        """The most bytes of tensors in a step above those before it, by PyTorch's MemTracker."""
-        self.model.zero_grad(set_to_none=True)
-        tracker = MemTracker()
-        tracker.track_external(self.model, self._images, self._labels)
-        before = _tracked(tracker, "current")
-        with tracker:
-            self.step()
-        return _tracked(tracker, "peak") - before
-
-    def rss(self) -> int:
-        """The most bytes of resident memory in two steps above those before them."""
-        self.step(2)
-        self.model.zero_grad(set_to_none=True)
-        gc.collect()
-        Path("/proc/self/clear_refs").write_text("5")  # VmHWM becomes VmRSS
-        before = _status("VmRSS")
-        for _ in range(2):
-            self.step()
-        return _status("VmHWM") - before
-
-    def gradients(self) -> str:
-        """A hash of the gradients of the latest step."""
-        digest = hashlib.blake2b(digest_size=16)
-        for parameter in self.model.parameters():
-            digest.update(parameter.grad.contiguous().view(torch.uint8).numpy())
-        return digest.hexdigest()
-
-    @contextlib.contextmanager
-    def _watched(self, hooks: AbstractContextManager) -> Iterator[None]:
-        with hooks, self._watching(hooks if isinstance(hooks, Session) else None):
-            yield
-
-    def _watching(self, session: Session | None) -> AbstractContextManager:
-        return self._meter.watching(session) if self._meter else contextlib.nullcontext()
+        trial.step()
+    return _status("VmHWM") - before
 
 
 def _tracked(tracker: MemTracker, when: str) -> int:
@@ -167,12 +111,18 @@ def _status(name: str) -> int:
 def measure(row: Row, threads: int, everything: bool) -> dict[str, Any]:
     """What this process, a fresh one, needs for the row; RSS alone unless ``everything``."""
     torch.set_num_threads(threads)
-    trial = Trial(row)
-    rss = trial.rss()
+    work = torch.load(row.work, weights_only=False)
+    trial = Trial(work, row.variant, row.dtype, row.order)
+    rss = resident_bytes(trial)
     if not everything:
         return {"rss": rss}
-    tracked = trial.tracker()
-    return {"rss": rss, "tracker": tracked, **trial.held(), "gradients": trial.gradients()}
+    gradients = trial.gradients()
+    return {
+        "rss": rss,
+        "gradients": gradients,
+        "tracker": tracker_bytes(trial),
+        **trial.held(),
+    }
 
 
 def in_fresh_process(row: Row, threads: int, everything: bool, allocator: dict) -> dict[str, Any]:
@@ -195,24 +145,11 @@ def measured(row: Row, threads: int) -> dict[str, Any]:
     return figures
 
 
-def job(network: Network, data: Path | None, batch: int | None, folder: Path) -> Path:
-    """A file with the network, the names of its blocks, images and labels."""
-    torch.manual_seed(0)
-    model = network.build(data).train()
-    names = {id(module): name for name, module in model.named_modules()}
-    blocks = [names[id(block)] for block in network.blocks(model)]
-    images = network.images(data, batch or network.batch)
-    labels = cifar_labels(None, len(images))
-    path = folder / f"{network.name}.pt"
-    torch.save((copy.deepcopy(model), blocks, images, labels), path)
-    return path
-
-
-def rows_of(job_file: Path, network: Network, dtypes: Iterable[str]) -> Iterator[Row]:
+def rows_of(work: Path, network: Network, dtypes: Iterable[str]) -> Iterator[Row]:
     for dtype in dtypes:
         for order in ORDERS if network.maps else ["contiguous"]:
             for variant in ROWS if order == "contiguous" else ROWS_OF_CHANNELS_LAST:
-                yield Row(str(job_file), variant, dtype, order)
+                yield Row(str(work), variant, dtype, order)
 
 
 def cells(figures: dict[str, Any], plain: dict[str, Any]) -> list[str]:
@@ -280,13 +217,13 @@ def main() -> None:
 
     table, figures, wrong = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        work = []
+        rows = []
         for network in NETWORKS:
             if network.name in args.network:
-                data = args.data if args.data and not network.lacks(args.data) else None
-                file = job(network, data, args.batch, Path(folder))
-                work += [(network, row) for row in rows_of(file, network, args.dtype)]
-        for network, row in tqdm(work, unit="row"):
+                file = Path(folder) / network.name
+                torch.save(network.work(args.data, args.batch), file)
+                rows += [(network, row) for row in rows_of(file, network, args.dtype)]
+        for network, row in tqdm(rows, unit="row"):
             found = measured(row, args.threads)
             if row.variant == "plain":
                 plain = found

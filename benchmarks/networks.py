@@ -47,6 +47,16 @@ TRAINING_STEPS = 50
 
 
 @dataclasses.dataclass(frozen=True)
+class Work:
+    """A network in train mode, a batch, and the names of the blocks that are checkpointed."""
+
+    model: nn.Module
+    images: torch.Tensor
+    labels: torch.Tensor
+    blocks: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Network:
     """A network by name, with what it needs.
 
@@ -67,6 +77,19 @@ class Network:
     def lacks(self, folder: Path) -> list[str]:
         """Those of its files that are not in ``folder``."""
         return [file for file in self.files if not (folder / file).exists()]
+
+    def work(self, folder: Path | None, batch: int | None = None) -> Work:
+        """What it computes on; random data where ``folder`` lacks something."""
+        torch.manual_seed(0)
+        folder = None if folder and self.lacks(folder) else folder
+        model = self.build(folder).train()
+        names = {id(module): name for name, module in model.named_modules()}
+        return Work(
+            model,
+            self.images(folder, batch or self.batch),
+            torch.arange(batch or self.batch) % CLASSES,
+            tuple(names[id(block)] for block in self.blocks(model)),
+        )
 
 
 class Block(nn.Module):
