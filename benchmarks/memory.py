@@ -29,7 +29,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -145,11 +145,12 @@ def measured(row: Row, threads: int) -> dict[str, Any]:
     return figures
 
 
-def rows_of(work: Path, network: Network, dtypes: Iterable[str]) -> Iterator[Row]:
-    for dtype in dtypes:
+def rows_of(work: Path, network: Network, args: argparse.Namespace) -> Iterator[Row]:
+    for dtype in args.dtype:
         for order in ORDERS if network.maps else ["contiguous"]:
             for variant in ROWS if order == "contiguous" else ROWS_OF_CHANNELS_LAST:
-                yield Row(str(work), variant, dtype, order)
+                if variant == "plain" or variant in args.variant:
+                    yield Row(str(work), variant, dtype, order)
 
 
 def cells(figures: dict[str, Any], plain: dict[str, Any]) -> list[str]:
@@ -202,6 +203,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="see the head of networks.py")
     parser.add_argument("--network", nargs="+", default=names, choices=names)
     parser.add_argument("--dtype", nargs="+", default=DTYPES, choices=DTYPES)
+    parser.add_argument("--variant", nargs="+", default=ROWS, choices=ROWS, help="beside plain")
     parser.add_argument("--batch", type=int, help="images per step (default: the network's own)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -222,7 +224,7 @@ def main() -> None:
             if network.name in args.network:
                 file = Path(folder) / network.name
                 torch.save(network.work(args.data, args.batch), file)
-                rows += [(network, row) for row in rows_of(file, network, args.dtype)]
+                rows += [(network, row) for row in rows_of(file, network, args)]
         for network, row in tqdm(rows, unit="row"):
             found = measured(row, args.threads)
             if row.variant == "plain":
