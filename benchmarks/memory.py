@@ -5,7 +5,9 @@
 Every row of the table has processes of its own. *Held*: bytes that autograd holds at the peak, by
 `meter.Meter`: exact; every storage once, packed ones as they are stored (descriptors and trailers
 included), parameters, buffers and autocast's copies of the weights left out; recomputed tensors of
-a checkpointed block count, tensors decoded for the node that runs do not. *Tracker*: the peak of
+a checkpointed block count, tensors decoded for the node that runs do not. *Session*: the same by
+`Report.held_bytes_peak`, which counts decoded tensors and packed copies of weights, but nothing
+recomputed. *Tracker*: the peak of
 `torch.distributed._tools.mem_tracker.MemTracker`, less what was there before the step: tensors of
 which PyTorch's dispatcher knows, also gradients and intermediates, but no frames. *RSS*: peak of
 the process' resident memory (VmHWM) in two steps, above what was there after a warm-up step with
@@ -56,7 +58,16 @@ ROWS_OF_CHANNELS_LAST = ("plain", "zvc", "auto")
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 SECONDS = 600  # that a row may take
 COLUMNS = (
-    *("network", "dtype", "memory order", "row", "held MB", "of plain", "weight copies MB"),
+    *(
+        "network",
+        "dtype",
+        "memory order",
+        "row",
+        "held MB",
+        "of plain",
+        "session MB",
+        "weight copies MB",
+    ),
     *("tracker MB", "of plain", "RSS MB", "of plain", "RSS MB, trimmed", "of plain"),
 )
 MEASURES = ("held", "tracker", "rss", "rss_trimmed")
@@ -158,7 +169,13 @@ def cells(figures: dict[str, Any], plain: dict[str, Any]) -> list[str]:
         (f"{figures[measure] / 1e6:.1f}", f"{figures[measure] / plain[measure]:.2f}")
         for measure in MEASURES
     )
-    return [*held, f"{figures['copies'] / 1e6:.1f}", *(cell for pair in others for cell in pair)]
+    session = "" if figures["session"] is None else f"{figures['session'] / 1e6:.1f}"
+    return [
+        *held,
+        session,
+        f"{figures['copies'] / 1e6:.1f}",
+        *(cell for pair in others for cell in pair),
+    ]
 
 
 def plot(figures: list[dict[str, Any]], path: Path) -> None:
@@ -173,7 +190,11 @@ def plot(figures: list[dict[str, Any]], path: Path) -> None:
         list(dict.fromkeys(f[key] for f in figures)) for key in ("dtype", "network", "row")
     )
     figure, panels = pyplot.subplots(
-        len(dtypes), sharex=True, squeeze=False, figsize=(10, 3.2 * len(dtypes)), layout="tight"
+        len(dtypes),
+        sharex=True,
+        squeeze=False,
+        figsize=(10, 3.2 * len(dtypes)),
+        layout="constrained",
     )
     width = 0.84 / len(rows)
     for panel, dtype in zip(panels[:, 0], dtypes, strict=True):

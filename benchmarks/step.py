@@ -73,8 +73,8 @@ class Stepper:
 
 def codec_seconds(session: Session) -> float:
     """Seconds in packing and unpacking."""
-    totals = session.report().totals()
-    return (totals["compress_s"] or 0) + (totals["decompress_s"] or 0)
+    report = session.report()
+    return report.pack_s + report.unpack_s
 
 
 def compare(work: Work, rounds: int, bar: tqdm) -> tuple[dict[str, Stepper], list[str]]:

@@ -101,6 +101,7 @@ class Trial:
         return {
             "held": held,
             "copies": copies,
+            "session": report and report.held_bytes_peak,
             "kept": report.kept if report else {},
             "records": [r.to_dict() for r in records],
         }
