@@ -35,10 +35,10 @@ class Moment:
 class Meter:
     """Follows saved tensors through hooks that wrap those open at the time.
 
-    A storage counts once, from when it is first saved as it is until its memory is freed; a record
-    of the ``session`` counts its stored bytes while something saved needs it. Storages of the
-    model's parameters and buffers are left out, and so are the copies of weights that autocast
-    makes (`copies_bytes`).
+    A storage counts once and whole (a view keeps all of it), from when it is first saved as it is
+    until its memory is freed; a record of the ``session`` counts its stored bytes while something
+    saved needs it. Storages of the model's parameters and buffers are left out, and so are the
+    copies of weights that autocast makes (`copies_bytes`).
     """
 
     def __init__(self, model: nn.Module) -> None:
