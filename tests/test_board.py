@@ -12,6 +12,7 @@ import actdma
 from actdma.api import backend_of
 from actdma.board import Board, BoardError, open_on, opener
 from actdma.board.link import decode_status
+from actdma.board.staging import SLOTS
 from actdma.frame import Engine, Frame, FrameError
 
 
@@ -33,6 +34,7 @@ def test_info(lanes):
         assert board.kind == "emulated"
         info = board.info()
     assert info.pop("clock_mhz") == pytest.approx(250, rel=1e-3)
+    assert info.pop("break_even_bytes") == board.break_even_bytes
     assert info == {
         "kind": "emulated",
         "device": "emulated",
@@ -43,6 +45,8 @@ def test_info(lanes):
         "length_bits": 26,
         "versions": {"compressor": 1, "decompressor": 1},
         "modelled": True,
+        "faults": 0,
+        "retries": 0,
     }
 
 
@@ -116,7 +120,7 @@ def test_boards_do_not_disturb_each_other(board):
 def test_on_an_installed_emulation():
     with actdma.emulation.install() as emulation, open_on(emulation) as board:
         actdma.compress(sparse(10), backend=board)
-        assert emulation.memory.live == 2
+        assert emulation.memory.live == 2 * SLOTS
 
 
 def test_shared_board():
@@ -191,16 +195,16 @@ def test_use_within_a_frame_of_the_same_thread(monkeypatch):
     with actdma.open_board("emulated", timed=False) as board:
         good = bytes(actdma.compress(x, backend=board))
         link = board._links[Engine.COMPRESSOR]
-        exchange = link.exchange
+        start = link.start
 
         def interrupted(send, receive):
             for use in (lambda: actdma.compress(sparse(300), backend=board), board.close):
                 with pytest.raises(BoardError, match="in use by this very thread"):
                     use()
                 refused.append(use)
-            return exchange(send, receive)
+            return start(send, receive)
 
-        monkeypatch.setattr(link, "exchange", interrupted)
+        monkeypatch.setattr(link, "start", interrupted)
         assert bytes(actdma.compress(x, backend=board)) == good
         assert len(refused) == 2
         monkeypatch.undo()
