@@ -76,6 +76,11 @@ class Staging:
         return len(self._slots)
 
     @property
+    def idle(self) -> int:
+        """How many of them nobody uses."""
+        return len(self._free)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of packet and answer that fit every slot without allocating."""
         return min(min(slot.send.nbytes, slot.receive.nbytes) for slot in self._slots)
