@@ -90,7 +90,7 @@ def test_a_long_stream_takes_as_long_as_its_slowest_stage(board, frame_bytes):
     board.compress(raw[:frame_bytes], DType.float32, Codec.ZVC, frame_bytes)
     one = board.modelled_time
     assert one.seconds == pytest.approx(sum(one.stages))
-    assert one.seconds > 2 * there.seconds / 64
+    assert one.seconds > 1.5 * there.seconds / 64
 
 
 def test_without_a_second_slot_nothing_overlaps():
