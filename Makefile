@@ -39,6 +39,7 @@ csim: $(VENV)/built
 bench: $(VENV)/built
 	$(BIN)/python benchmarks/native.py
 	$(BIN)/python benchmarks/emulated_board.py
+	$(BIN)/python benchmarks/board_stream.py
 	$(BIN)/python benchmarks/fabric.py
 
 $(BIN)/python:
