@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -95,9 +96,11 @@ class Staging:
             if held and (self._waiting or not self._free):
                 return None
             while True:
-                self._await(lambda: self._free)
+                self._await(lambda: self._free or not self._slots)
                 if self._closed:
                     raise BoardError("the board was closed")
+                if not self._slots:
+                    self._populate()
                 slot = self._free[-1]
                 if slot.holds(send_bytes, receive_bytes):
                     break
@@ -109,7 +112,9 @@ class Staging:
                     self._free.remove(slot)
                     self._slots.remove(slot)
                     if not self._slots:
-                        self._populate()
+                        with contextlib.suppress(BoardError):
+                            self._populate()
+                        self._changed.notify_all()
                         raise _exhausted(send_bytes, receive_bytes, error) from error
                     if held and not self._free:
                         return None
