@@ -41,6 +41,7 @@ csim: $(VENV)/built
 bench: $(VENV)/built
 	$(BIN)/python benchmarks/native.py
 	$(BIN)/python benchmarks/emulated_board.py
+	$(BIN)/python benchmarks/board_stream.py
 	$(BIN)/python benchmarks/fabric.py
 	$(BIN)/python benchmarks/step.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/memory.py $(if $(DATA),--data $(DATA))
