@@ -261,12 +261,12 @@ def test_a_whole_graph_cannot_have_offload_in_it():
         step(torch.randn(8, requires_grad=True))
 
 
-def test_checksums_tell_single_bits():
-    from actdma.offloading.storages import checksum
-
-    data = np.random.default_rng(0).integers(0, 256, 1003).astype(np.uint8)
-    seen = {checksum(data)}
-    for position in (0, 500, 1002):
+@pytest.mark.parametrize("nbytes", [1, 64, 1003, 20_000])
+def test_a_frame_tells_single_bits(nbytes):
+    data = np.random.default_rng(0).integers(0, 256, nbytes).astype(np.uint8)
+    frame = actdma.compress(data, frame_bytes=8192)
+    assert frame.holds(data)
+    for position in (0, nbytes // 2, nbytes - 1):
         data[position] ^= 1
-        seen.add(checksum(data))
-    assert len(seen) == 4
+        assert not frame.holds(data)
+        data[position] ^= 1

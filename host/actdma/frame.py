@@ -570,6 +570,18 @@ class Frame:
         for start, stop in itertools.pairwise(self.offsets):
             yield self.data[start:stop]
 
+    def holds(self, data: np.ndarray) -> bool:
+        """Whether ``data`` (uint8, 1-D, ``raw_nbytes`` long) is what was compressed, by the raw
+        CRCs: for frames of one's own, of a lossless codec."""
+        start = 0
+        for packet in self.packets():
+            trailer = Trailer.unpack(packet)
+            part = data[start : start + trailer.raw_bytes]
+            start += part.size
+            if crc(bytes(padded(part.size) - part.size), crc(part)) != trailer.raw_crc:
+                return False
+        return True
+
     @classmethod
     def parse(
         cls, data: bytes | bytearray | memoryview | np.ndarray, max_bytes: int | None = None

@@ -6,6 +6,6 @@ except ImportError as error:
     raise ImportError("actdma.offload needs PyTorch: pip install 'actdma[torch]'") from error
 
 from .records import Record, Report
-from .session import Session, offload
+from .session import Session, empty_cache, offload
 
-__all__ = ["Record", "Report", "Session", "offload"]
+__all__ = ["Record", "Report", "Session", "empty_cache", "offload"]

@@ -1,129 +1,150 @@
-"""What the pack hook leaves in the graph: a compressed span of a storage, and views of it."""
+"""A span of a storage, compressed, and the storage that it is decoded to."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import threading
 import time
+import weakref
+from typing import Protocol
 
 import numpy as np
 import torch
 
 from ..arrays import torch_dtype_code
-from ..backend import Backend
 from ..frame import Codec, DType, FrameError, Status
+from .arena import Arena
+from .coder import Coder
+from .held import Held
 from .records import Record
-from .storages import View, WeakStorage, checksum, offset_in_line, storage_bytes
-from .versions import Version
+from .storages import View, offset_in_line
+from .transfer import Decoded, Room, Source
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Where compressed and decoded bytes lie, and the sum of both."""
+
+    packed: Arena
+    decoded: Arena
+    held: Held
+
+
+class Claimant(Protocol):
+    """A saved tensor that lies in a span."""
+
+    asked: bool
+    """It was wanted in this backward pass."""
 
 
 class PackedSpan:
-    """Bytes ``start`` to ``stop`` of a tensor's storage, compressed.
+    """Bytes ``start`` to ``stop`` of a storage, compressed.
 
-    Decoded memory is shared by everyone who asks for it while it is alive, and not held here.
+    What was decoded is shared by all who claim it, and held here until the last of them has asked.
     """
 
     def __init__(
         self,
-        t: torch.Tensor,
+        source: Source,
         span: tuple[int, int],
-        backend: Backend,
         codec: Codec,
-        frame_bytes: int,
+        coder: Coder,
+        memory: Memory,
         record: Record,
         verify: bool,
     ) -> None:
         self.start, self.stop = span
-        self.version = t._version
+        self.version = source.version
+        self.position = 0  # in the order of packing
         self.record = record
-        self._backend = backend
-        self._device = t.device
-        self._lead = offset_in_line(t, self.start)
-        self._decoded: WeakStorage | None = None
-        data = storage_bytes(t, self.start, self.stop)
-        dtype = torch_dtype_code(t.dtype)
+        self._coder = coder
+        self._memory = memory
+        self._device = source.device
+        self._lead = offset_in_line(source.storage, self.start)
+        self._lock = threading.Lock()
+        self._claimants: list[weakref.ref[Claimant]] = []
+        self._awaited: Decoded | None = None
+        data = source.bytes(*span)
+        dtype = torch_dtype_code(source.dtype)
         began = time.perf_counter()
-        self._frame = backend.compress(data, dtype, codec, frame_bytes)
+        self._frame, record.backend = coder.compress(data, dtype, codec, memory.packed)
         record.compress_s = time.perf_counter() - began
         record.compress_cycles = self._frame.cycles
         record.stored_bytes = self._frame.nbytes
-        record.zero_fraction = zero_fraction(data, dtype)
-        self._checksum = checksum(data)
+        record.zero_fraction = zero_fraction(data, dtype, self._frame.zeros)
         self._digest = digest(data) if verify else None
+        self._share = memory.held.add(self._frame.nbytes)
 
-    def covers(self, t: torch.Tensor, span: tuple[int, int]) -> bool:
-        """Whether ``span`` of the storage of ``t``, as it is now, can be had from this copy.
+    @property
+    def nbytes(self) -> int:
+        """Raw bytes."""
+        return self.stop - self.start
+
+    def covers(self, source: Source, span: tuple[int, int]) -> bool:
+        """Whether ``span`` of ``source``, as it is now, can be had from this copy.
 
         A version alone does not prove that: one storage can have several counters (chunks of
         `unsafe_chunk`, ``.data``), and NumPy does not count. So the bytes are compared.
         """
-        if self.version != t._version or not (self.start <= span[0] and span[1] <= self.stop):
-            return False
-        if t.untyped_storage().nbytes() < self.stop:
-            return False
-        return checksum(storage_bytes(t, self.start, self.stop)) == self._checksum
+        within = self.start <= span[0] and span[1] <= self.stop <= source.storage.nbytes()
+        return (
+            within
+            and self.version == source.version
+            and self._frame.holds(source.bytes(self.start, self.stop))
+        )
+
+    def claim(self, claimant: Claimant) -> None:
+        """``claimant`` may ask for what was saved, once in each backward pass."""
+        self._claimants.append(weakref.ref(claimant))
 
     def view(self, view: View) -> torch.Tensor:
         """A tensor with the values, dtype, shape, strides and device of the one that was saved."""
-        storage = self._decoded and self._decoded()
-        if storage is None or not self._unchanged(storage):
-            storage = self._decode()
-            self._decoded = WeakStorage(storage)
-        return view.on(storage, self._lead - self.start)
+        with self._lock:
+            decoded = self._awaited
+            if decoded is None or not decoded.unchanged:
+                decoded = self._decode()
+            self._awaited = decoded if self._claimed() else None
+            return view.on(decoded.wait(), self._lead - self.start)
 
-    def _unchanged(self, storage: torch.UntypedStorage) -> bool:
-        """Whether nobody has written to what was decoded, as a backward function may."""
-        flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-        stop = self._lead + self.stop - self.start
-        return checksum(storage_bytes(flat, self._lead, stop)) == self._checksum
+    def prefetch(self) -> None:
+        """Decode, if somebody may ask for it and nobody has."""
+        with self._lock:
+            if self._awaited is None and self._claimed():
+                self._awaited = self._decode()
 
-    def _decode(self) -> torch.UntypedStorage:
-        room = torch.empty(self._lead + self.stop - self.start, dtype=torch.uint8)
-        data = room.numpy()[self._lead :]
+    def _claimed(self) -> bool:
+        """Whether somebody has not asked yet in this backward pass; the last to ask ends it."""
+        claimants = [c for c in (reference() for reference in self._claimants) if c is not None]
+        if not all(c.asked for c in claimants):
+            return True
+        for c in claimants:
+            c.asked = False
+        return False
+
+    def _decode(self) -> Decoded:
+        share = self._memory.held.add(self.nbytes)
+        room = Room(self.nbytes, self._lead, self._device, self._memory.decoded, share)
         began = time.perf_counter()
-        self.record.decompress_cycles = self._backend.decompress(self._frame, data)
+        self.record.decompress_cycles = self._coder.decompress(self._frame, room.data)
         self.record.decompress_s = time.perf_counter() - began
         self.record.decompressions += 1
         if self._digest is not None:
-            self.record.bit_identical = digest(data) == self._digest
+            self.record.bit_identical = digest(room.data) == self._digest
             if not self.record.bit_identical:
                 # Never let it be used: a wrong index is a wild pointer in some backward kernels.
                 what = f"tensor {self.record.index} came back with other bits"
                 raise FrameError(Status.RAW_CRC, what)
-        return room.to(self._device).untyped_storage()
+        return room.decoded()
 
 
-class Packed:
-    """A saved tensor: a view of a packed span, and the version it had."""
-
-    __slots__ = ("_span", "_version", "_view")
-
-    def __init__(self, t: torch.Tensor, span: PackedSpan) -> None:
-        self._span, self._view, self._version = span, View.of(t), Version(t)
-
-    def unpack(self) -> torch.Tensor:
-        """The tensor; RuntimeError if the original was modified in place after it was saved."""
-        self._version.check()
-        return self._span.view(self._view)
-
-
-class Kept:
-    """A saved tensor that stays as it is."""
-
-    __slots__ = ("_version",)
-
-    def __init__(self, t: torch.Tensor) -> None:
-        self._version = Version(t, keep=True)
-
-    def unpack(self) -> torch.Tensor:
-        """The tensor; RuntimeError if it was modified in place after it was saved."""
-        self._version.check()
-        return self._version.tensor
-
-
-def zero_fraction(data: np.ndarray, dtype: DType) -> float:
-    """Fraction of the elements in ``data`` without any bit set (-0.0 has one)."""
+def zero_fraction(data: np.ndarray, dtype: DType, zeros: int | None) -> float:
+    """Fraction of the elements in ``data`` without any bit set (-0.0 has one); ``zeros``: how many,
+    if that is known."""
     elements = data.view(f"u{dtype.element_bytes}")
-    return 1 - np.count_nonzero(elements) / elements.size
+    if zeros is None:
+        zeros = elements.size - np.count_nonzero(elements)
+    return zeros / elements.size
 
 
 def digest(data: np.ndarray) -> bytes:

@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from ..frame import DType
+from .held import Share
 from .storages import StorageTable
+from .versions import Version
 
 
 def unsuitable(t: torch.Tensor) -> str | None:
@@ -43,6 +45,20 @@ def in_rrelu() -> bool:
     return frame is not None
 
 
+class Kept:
+    """A saved tensor that stays as it is; ``share``: of what is held for backward."""
+
+    __slots__ = ("_share", "_version")
+
+    def __init__(self, t: torch.Tensor, share: Share | None = None) -> None:
+        self._version, self._share = Version(t, keep=True), share
+
+    def unpack(self) -> torch.Tensor:
+        """The tensor; RuntimeError if it was modified in place after it was saved."""
+        self._version.check()
+        return self._version.tensor
+
+
 class Parameters:
     """The storages of parameters and buffers; ``t in parameters`` holds for their views, too.
 
@@ -59,17 +75,17 @@ class Parameters:
         if self._model is not None:
             for t in (*self._model.parameters(), *self._model.buffers()):
                 if not nn.parameter.is_lazy(t) and unsuitable(t) is None:
-                    self._known.put(t, True)
+                    self._known.put(t.untyped_storage(), True)
 
     def close(self) -> None:
         """Forget all storages."""
         self._known.clear()
 
     def __contains__(self, t: torch.Tensor) -> bool:
-        if t in self._known:
+        if t.untyped_storage() in self._known:
             return True
         base = t._base if t._is_view() else t
         leaf = self._model is None and base.is_leaf and base.requires_grad
         if leaf or isinstance(base, nn.Parameter):
-            return self._known.put(t, True)
+            return self._known.put(t.untyped_storage(), True)
         return False

@@ -23,10 +23,10 @@ class Record:
     """One packed span of a storage; sizes in bytes, times in wall-clock seconds.
 
     ``shape`` and ``dtype`` are those of the first tensor saved of it, by ``module`` (None: not
-    known); ``operator`` made it (None: it has no autograd history). ``saves`` tensors share it.
-    ``zero_fraction``: of its elements. ``decompress_s`` and ``decompress_cycles`` are those of the
-    latest decoding, None before it; cycles are None where no fabric was used. ``bit_identical`` is
-    None where nobody compared.
+    known); ``operator`` made it (None: it has no autograd history); ``backend`` compressed it.
+    ``saves`` tensors share it. ``zero_fraction``: of its elements. ``decompress_s`` and
+    ``decompress_cycles`` are those of the latest decoding, None before it; cycles are None where no
+    fabric was used. ``bit_identical`` is None where nobody compared.
     """
 
     index: int
@@ -34,9 +34,9 @@ class Record:
     operator: str | None
     shape: tuple[int, ...]
     dtype: str
-    codec: str
-    backend: str
     raw_bytes: int
+    codec: str = ""
+    backend: str = ""
     stored_bytes: int = 0
     zero_fraction: float = 0.0
     saves: int = 1
@@ -62,14 +62,21 @@ class Report:
     """Records of a session, the machine they come from, and what else became of saved tensors.
 
     ``kept``: how many saved tensors were not packed, by reason. ``gradients_identical``: whether
-    all gradients equal those of the plain run; None if nobody compared. ``extra_totals``: what
-    `totals` has besides. Printing it gives a table.
+    all gradients equal those of the plain run; None if nobody compared. ``faults``: what a board
+    failed at and the CPU's codec did. ``held_bytes_peak``: the most bytes that were held for
+    backward at a time: packed, decoded, or kept as they are, parameters left out; bytes in the
+    queue come on top. ``pack_s``, ``unpack_s``: wall-clock seconds that forward and backward spent
+    in here. ``extra_totals``: what `totals` has besides. Printing it gives a table.
     """
 
     records: list[Record]
     environment: dict[str, Any]
     kept: dict[str, int]
     gradients_identical: bool | None = None
+    faults: int = 0
+    held_bytes_peak: int = 0
+    pack_s: float = 0.0
+    unpack_s: float = 0.0
     extra_totals: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -97,6 +104,10 @@ class Report:
             "zero_fraction": zeros / raw if raw else None,
             "bit_identical": self.bit_identical(),
             "gradients_identical": self.gradients_identical,
+            "faults": self.faults,
+            "held_bytes_peak": self.held_bytes_peak,
+            "pack_s": self.pack_s,
+            "unpack_s": self.unpack_s,
             "timing": "modelled" if self.modelled else "measured",
             **{name: self._sum(name) for name in _TIMES},
             "fabric_compress_gb_per_s": self.fabric_rate("compress"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import time
 import weakref
 
 import torch
@@ -10,16 +11,29 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from ..api import backend_of, codec_of
-from ..arrays import torch_dtype_code
 from ..backend import Backend, descriptors
-from ..codecs import takes
+from ..board.device import Device
 from ..frame import BLOCK_BYTES, FRAME_BYTES, Codec, DType
+from .arena import Arena
+from .coder import Coder
+from .held import Held, Share
 from .modules import ModuleNames
-from .packed import Kept, Packed, PackedSpan
-from .passing import Parameters, in_rrelu, unsuitable
-from .records import Record, Report, environment
-from .storages import StorageTable, span_to_pack, touched
-from .versions import operator_name
+from .packed import Memory
+from .packer import Packed, Packer
+from .passing import Kept, Parameters, in_rrelu, unsuitable
+from .records import Report, environment
+from .storages import StorageTable, touched
+
+QUEUE_BYTES = 256 << 20
+
+# Shared by all sessions of the process: a training loop opens one in every step.
+_PACKED, _DECODED = Arena(), Arena()
+
+
+def empty_cache() -> None:
+    """Return memory that sessions hold for reuse, and that nothing lies in, to the system."""
+    _PACKED.trim()
+    _DECODED.trim()
 
 
 @torch._disable_dynamo
@@ -31,6 +45,8 @@ def offload(
     min_bytes: int = BLOCK_BYTES,
     frame_bytes: int = FRAME_BYTES,
     verify: bool = False,
+    queue_bytes: int | None = None,
+    break_even_bytes: int | None = None,
     exact: object = None,
     lossy: object = None,
 ) -> Session:
@@ -48,12 +64,21 @@ def offload(
 
     ``model``: its parameters and buffers are never packed, and records name its modules. Without
     it, leaves that require grad count as parameters. ``codec``: that of `actdma.compress`; a tensor
-    of a dtype that it does not take goes through "zvc" (`Record.codec` tells). ``backend``: "board"
-    (the board of `actdma.open_board`), "native" (the CPU), "reference" (NumPy), or an
-    `actdma.backend.Backend`. ``min_bytes``: smaller tensors stay as they are. ``frame_bytes``: raw
-    bytes per frame, a multiple of 8192. ``verify``: compare a hash of every tensor when it comes
-    back (`Record.bit_identical`); the backward pass ends in `actdma.FrameError` if it differs.
+    of a dtype that it does not take goes through the one that suits it best (`Record.codec` tells).
+    ``backend``: "board" (the board of `actdma.open_board`), "native" (the CPU), "reference"
+    (NumPy), or an `actdma.backend.Backend`. ``min_bytes``: smaller tensors stay as they are.
+    ``frame_bytes``: raw bytes per frame, a multiple of 8192. ``verify``: compare a hash of every
+    tensor when it comes back (`Record.bit_identical`); the backward pass ends in
+    `actdma.FrameError` if it differs.
+    ``queue_bytes``: raw bytes that may wait for a thread which packs while forward goes on, and are
+    decoded ahead in backward; forward waits when they are exceeded. 0 packs in forward's own
+    thread; None is 256 MiB for a board and for models that are not on the CPU, 0 else.
+    ``break_even_bytes``: smaller tensors are left to the CPU's codec; None: as the board measured.
     ``exact`` and ``lossy`` are reserved.
+
+    A board's fault costs no step: what it fails at goes through the CPU's codec, with one
+    RuntimeWarning and a count in the report. Memory for what is packed, and decoded, is kept for
+    the next step: `actdma.offloading.empty_cache` returns it to the system.
 
     A storage is packed once for all tensors that share it, in the span of bytes that they touch.
     In-place changes after saving raise autograd's own RuntimeError in the backward pass; changes
@@ -76,9 +101,27 @@ def offload(
     for name, value in (("exact", exact), ("lossy", lossy)):
         if value is not None:
             raise NotImplementedError(f"offload's {name}= is reserved for a later version.")
-    if min_bytes < 0:
-        raise ValueError(f"min_bytes is {min_bytes}, it must not be negative")
-    return Session(model, codec, backend, min_bytes, frame_bytes, verify)
+    sizes = {"min_bytes": min_bytes, "queue_bytes": queue_bytes or 0}
+    for name, value in {**sizes, "break_even_bytes": break_even_bytes or 0}.items():
+        if value < 0:
+            raise ValueError(f"{name} is {value}, it must not be negative")
+    if not isinstance(model, nn.Module | None):
+        raise TypeError(f"expected a torch.nn.Module or None, got {type(model).__name__}")
+    backend = backend_of(backend)
+    if queue_bytes is None:
+        queue_bytes = QUEUE_BYTES if _overlaps(model, backend) else 0
+    codec_of(codec, DType.uint8)  # ValueError for an unknown name
+    next(descriptors(0, DType.uint8, Codec.RAW, frame_bytes))  # ValueError for a bad size
+    coder = Coder(backend, frame_bytes, break_even_bytes)
+    memory = Memory(_PACKED, _DECODED, Held())
+    packer = Packer(codec, coder, memory, queue_bytes, verify)
+    return Session(model, coder, memory.held, packer, min_bytes)
+
+
+def _overlaps(model: nn.Module | None, backend: Backend) -> bool:
+    """Whether packing would leave the processor that runs the model idle."""
+    elsewhere = model is not None and any(p.device.type != "cpu" for p in model.parameters())
+    return elsewhere or isinstance(backend, Device)
 
 
 class Session:
@@ -87,26 +130,20 @@ class Session:
     def __init__(
         self,
         model: nn.Module | None,
-        codec: str,
-        backend: str | Backend,
+        coder: Coder,
+        held: Held,
+        packer: Packer,
         min_bytes: int,
-        frame_bytes: int,
-        verify: bool,
     ) -> None:
-        if not isinstance(model, nn.Module | None):
-            raise TypeError(f"expected a torch.nn.Module or None, got {type(model).__name__}")
-        codec_of(codec, DType.uint8)  # ValueError for an unknown name
-        next(descriptors(0, DType.uint8, Codec.RAW, frame_bytes))  # ValueError for a bad size
-        self._codec = codec
-        self._backend = backend_of(backend)
+        self._coder = coder
+        self._held = held
+        self._packer = packer
         self._min_bytes = min_bytes
-        self._frame_bytes = frame_bytes
-        self._verify = verify
         self._parameters = Parameters(model)
         self._names = ModuleNames(model)
-        self._spans: StorageTable[list[weakref.ref[PackedSpan]]] = StorageTable()
-        self._records: list[Record] = []
         self._kept: collections.Counter[str] = collections.Counter()
+        self._shares: StorageTable[weakref.ref[Share]] = StorageTable()
+        self._seconds = {"pack_s": 0.0, "unpack_s": 0.0}
         self._hooks: saved_tensors_hooks | None = None
 
     @torch._disable_dynamo
@@ -126,62 +163,65 @@ class Session:
         hooks.__exit__(*exception)
         self._names.close()
         self._parameters.close()
-        self._spans.clear()
+        self._packer.forget()
+        self._shares.clear()
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes held for backward now: what is packed, decoded, or kept as it is, each storage
+        once, without parameters."""
+        self._packer.finish()
+        return self._held.now
 
     def report(self) -> Report:
         """What was packed so far, and what came back."""
-        return Report(list(self._records), environment(self._backend), dict(self._kept))
+        self._packer.finish()
+        return Report(
+            list(self._packer.records),
+            environment(self._coder.backend),
+            dict(self._kept),
+            faults=self._coder.faults,
+            held_bytes_peak=self._held.peak,
+            **self._seconds,
+        )
 
     @torch._disable_dynamo
     def _pack(self, t: torch.Tensor) -> Packed | Kept:
-        reason = unsuitable(t) or ("parameter" if t in self._parameters else None)
-        reason = reason or ("rrelu" if in_rrelu() else None)
-        if reason is None:
-            needed = touched(t)
-            if needed[1] - needed[0] >= self._min_bytes:
-                return Packed(t, self._span(t, needed))
-            reason = "small"
-        self._kept[reason] += 1
-        return Kept(t)
+        began = time.perf_counter()
+        saved = self._saved(t)
+        self._seconds["pack_s"] += time.perf_counter() - began
+        return saved
 
     @torch._disable_dynamo
     def _unpack(self, saved: Packed | Kept) -> torch.Tensor:
-        # Backward has begun: what was saved in forward is not saved again.
-        self._spans.clear()
-        return saved.unpack()
+        began = time.perf_counter()
+        try:
+            return self._packer.unpack(saved) if isinstance(saved, Packed) else saved.unpack()
+        finally:
+            self._seconds["unpack_s"] += time.perf_counter() - began
 
-    def _span(self, t: torch.Tensor, needed: tuple[int, int]) -> PackedSpan:
-        """The packed span that holds the bytes ``needed`` for ``t``: a known one, or a new one."""
-        known = self._spans.get(t)
-        if known is None:
-            known = self._spans.put(t, [])
-        known[:] = [reference for reference in known if reference() is not None]
-        for reference in known:
-            span = reference()
-            if span is not None and span.covers(t, needed):
-                span.record.saves += 1
-                return span
-        span = self._new_span(t, span_to_pack(t, needed))
-        known.append(weakref.ref(span))
-        return span
+    def _saved(self, t: torch.Tensor) -> Packed | Kept:
+        reason = unsuitable(t)
+        if reason is None and t in self._parameters:
+            self._kept["parameter"] += 1
+            return Kept(t)
+        if reason is None and in_rrelu():
+            reason = "rrelu"
+        plain = reason in (None, "rrelu")
+        needed = touched(t) if plain else (0, 0)
+        if reason is None:
+            if needed[1] - needed[0] >= self._min_bytes:
+                return self._packer.pack(t, needed, self._names.current)
+            reason = "small"
+        self._kept[reason] += 1
+        return Kept(t, self._share(t, needed[1] - needed[0]) if plain else None)
 
-    def _codec_of(self, t: torch.Tensor) -> Codec:
-        dtype = torch_dtype_code(t.dtype)
-        codec = codec_of(self._codec, dtype)
-        return codec if takes(codec, dtype) else Codec.ZVC
-
-    def _new_span(self, t: torch.Tensor, span: tuple[int, int]) -> PackedSpan:
-        codec = self._codec_of(t)
-        record = Record(
-            index=len(self._records),
-            module=self._names.current,
-            operator=operator_name(t.grad_fn and t.grad_fn.name()),
-            shape=tuple(t.shape),
-            dtype=str(t.dtype).removeprefix("torch."),
-            codec=codec.name.lower(),
-            backend=self._backend.name,
-            raw_bytes=span[1] - span[0],
-        )
-        packed = PackedSpan(t, span, self._backend, codec, self._frame_bytes, record, self._verify)
-        self._records.append(record)
-        return packed
+    def _share(self, t: torch.Tensor, nbytes: int) -> Share:
+        """The share that a kept tensor has of what is held: one for each storage."""
+        storage = t.untyped_storage()
+        known = self._shares.get(storage)
+        share = known and known()
+        if share is None:
+            share = self._held.add(nbytes)
+            self._shares.put(storage, weakref.ref(share))
+        return share

@@ -5,12 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Generic, TypeVar
 
-import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-
-from ..arrays import bytes_at
-from ..native._native import crc32c
 
 T = TypeVar("T")
 
@@ -40,30 +36,12 @@ def span_to_pack(t: torch.Tensor, needed: tuple[int, int]) -> tuple[int, int]:
     return start, stop
 
 
-def storage_bytes(t: torch.Tensor, start: int, stop: int) -> np.ndarray:
-    """Bytes ``start`` to ``stop`` of the storage of ``t``: uint8, 1-D; on the CPU a view."""
-    storage = t.untyped_storage()
-    if t.device.type == "cpu":
-        return bytes_at(storage.data_ptr() + start, stop - start, owner=storage)
-    flat = torch.empty(0, dtype=torch.uint8, device=t.device)
-    return flat.set_(storage, start, (stop - start,), (1,)).cpu().numpy()
-
-
-def checksum(data: np.ndarray) -> tuple[int, int]:
-    """What tells changed bytes (uint8, 1-D) from the same ones, at the memory's speed.
-
-    Two independent sums of 32 and 64 bits; not meant against someone who wants them to agree.
-    """
-    whole = data[: data.size // 8 * 8].view(np.uint64)
-    return crc32c(data), int(np.add.reduce(whole, dtype=np.uint64))
-
-
-def offset_in_line(t: torch.Tensor, start: int) -> int:
-    """Where in a cache line byte ``start`` of the storage of ``t`` lies: a copy should lie alike.
+def offset_in_line(storage: torch.UntypedStorage, start: int) -> int:
+    """Where in a cache line byte ``start`` of ``storage`` lies: a copy should lie alike.
 
     A base address that no item could have is rounded down, so that items stay whole in the copy.
     """
-    base = t.untyped_storage().data_ptr() // LARGEST_ITEM * LARGEST_ITEM
+    base = storage.data_ptr() // LARGEST_ITEM * LARGEST_ITEM
     return (base + start) % CACHE_LINE
 
 
@@ -84,24 +62,16 @@ class View:
         start = t.storage_offset() * t.element_size()
         return cls(start, t.dtype, t.shape, t.stride(), t.is_conj(), t.is_neg())
 
-    def on(self, copy: torch.UntypedStorage, shift: int) -> torch.Tensor:
-        """The same view of ``copy``, where every byte of the original lies ``shift`` further on."""
-        t = torch.empty(0, dtype=self.dtype, device=copy.device)
-        t.set_(copy, (self.start + shift) // self.dtype.itemsize, self.shape, self.stride)
+    def on(self, copy: torch.Tensor, shift: int) -> torch.Tensor:
+        """The same view of ``copy`` (uint8, 1-D), where every byte of the original's storage lies
+        ``shift`` further on. It counts versions with ``copy``."""
+        size = self.dtype.itemsize
+        start = (self.start + shift) % size
+        items = copy[start : start + (copy.numel() - start) // size * size].view(self.dtype)
+        t = items.as_strided(self.shape, self.stride, (self.start + shift) // size)
         if self.conj:
             t = t.conj()
         return torch._neg_view(t) if self.neg else t
-
-
-class WeakStorage:
-    """A reference to a storage that does not keep its memory."""
-
-    def __init__(self, storage: torch.UntypedStorage) -> None:
-        self._ref = StorageWeakRef(storage)
-
-    def __call__(self) -> torch.UntypedStorage | None:
-        """The storage, or None if its memory was freed."""
-        return torch.UntypedStorage._new_with_weak_ptr(self._ref.cdata)
 
 
 class StorageTable(Generic[T]):
@@ -114,17 +84,16 @@ class StorageTable(Generic[T]):
     def __init__(self) -> None:
         self._entries: dict[int, tuple[StorageWeakRef, T]] = {}
 
-    def __contains__(self, t: torch.Tensor) -> bool:
-        return t.untyped_storage()._cdata in self._entries
+    def __contains__(self, storage: torch.UntypedStorage) -> bool:
+        return storage._cdata in self._entries
 
-    def get(self, t: torch.Tensor) -> T | None:
-        """The value put for the storage of ``t``."""
-        entry = self._entries.get(t.untyped_storage()._cdata)
+    def get(self, storage: torch.UntypedStorage) -> T | None:
+        """The value put for ``storage``."""
+        entry = self._entries.get(storage._cdata)
         return entry and entry[1]
 
-    def put(self, t: torch.Tensor, value: T) -> T:
-        """Remember ``value`` for the storage of ``t``; returns it."""
-        storage = t.untyped_storage()
+    def put(self, storage: torch.UntypedStorage, value: T) -> T:
+        """Remember ``value`` for ``storage``; returns it."""
         self._entries[storage._cdata] = (StorageWeakRef(storage), value)
         return value
 

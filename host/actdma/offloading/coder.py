@@ -1,0 +1,90 @@
+"""Compresses through a backend and, where a board does not do it, through the CPU's codec."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+
+import numpy as np
+
+from ..backend import Backend, ReferenceBackend, compress_bound
+from ..board import BoardError
+from ..frame import Codec, DType, Frame, FrameError
+from .arena import Arena
+
+
+class Coder:
+    """A backend whose faults cost no step: what it fails at, the CPU's codec does instead.
+
+    All backends write and read the same frames, so either can read what the other wrote.
+    ``break_even``: smaller tensors (bytes) go to the CPU at once; None: as the backend measured.
+    `faults` counts what the backend failed at; the first fault is told by a RuntimeWarning.
+    """
+
+    def __init__(self, backend: Backend, frame_bytes: int, break_even: int | None) -> None:
+        self.backend = backend
+        self.faults = 0
+        self._frame_bytes = frame_bytes
+        measured = getattr(backend, "break_even_bytes", 0)
+        self._break_even = measured if break_even is None else break_even
+        self._lock = threading.Lock()
+
+    def compress(
+        self, data: np.ndarray, dtype: DType, codec: Codec, arena: Arena
+    ) -> tuple[Frame, str]:
+        """The frames of ``data`` (uint8, 1-D) in memory of ``arena``; the name of the backend."""
+        block = arena.take(compress_bound(data.size, dtype, codec, self._frame_bytes))
+        memory = np.asarray(block)
+        arguments = (data, dtype, codec, self._frame_bytes, memory)
+        backend = self._suited(data.size)
+        try:
+            frame = backend.compress(*arguments)
+        except (BoardError, MemoryError) as error:
+            backend = self._instead(error)
+            frame = backend.compress(*arguments)
+        del arguments, memory
+        block.shrink(frame.nbytes)
+        return frame, backend.name
+
+    def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
+        """Write the frame's data to ``out``; the fabric's cycles. `FrameError` if it is bad."""
+        backend = self._suited(out.size)
+        try:
+            return backend.decompress(frame, out)
+        except (BoardError, MemoryError, FrameError) as error:
+            if backend is self._cpu:
+                raise
+            # A frame that the board calls bad may have been damaged on its way there.
+            self._cpu.decompress(frame, out)
+            self._instead(error)
+            return None
+
+    @functools.cached_property
+    def _cpu(self) -> Backend:
+        if self.backend.name in ("native", "reference"):
+            return self.backend
+        try:
+            from ..native import NativeBackend
+        except ImportError:  # an image without a compiler
+            return ReferenceBackend()
+        return NativeBackend()
+
+    def _suited(self, nbytes: int) -> Backend:
+        return self.backend if nbytes >= self._break_even else self._cpu
+
+    def _instead(self, error: Exception) -> Backend:
+        """The CPU's codec, after a fault of the backend; raises ``error`` if that is the same."""
+        if self._cpu is self.backend:
+            raise error
+        with self._lock:
+            self.faults += 1
+            first = self.faults == 1
+        if first:
+            warnings.warn(
+                f"the {self.backend.name} backend failed; the CPU's codec does what it fails at, "
+                f"and the report counts it: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return self._cpu

@@ -1,0 +1,154 @@
+"""Packs what is saved, each storage once, and decodes ahead of the backward pass."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+
+from ..api import codec_of
+from ..arrays import torch_dtype_code
+from ..codecs import best_codec, takes
+from ..frame import Codec
+from .coder import Coder
+from .packed import Memory, PackedSpan
+from .queue import Queue, Result, queue_of
+from .records import Record
+from .storages import StorageTable, View, span_to_pack
+from .transfer import Source
+from .versions import Version, operator_name
+
+Spans = StorageTable[list["weakref.ref[PackedSpan]"]]
+
+
+class Packed:
+    """A saved tensor: a view of a packed span, and the version it had."""
+
+    __slots__ = ("__weakref__", "_version", "_view", "asked", "span")
+
+    span: Result[PackedSpan]
+
+    def __init__(self, t: torch.Tensor) -> None:
+        self._view, self._version = View.of(t), Version(t)
+        self.asked = False
+
+    def unpack(self) -> torch.Tensor:
+        """The tensor; RuntimeError if the original was modified in place after it was saved."""
+        self._version.check()
+        self.asked = True
+        return self.span.result().view(self._view)
+
+
+class Packer:
+    """Packs saved tensors through ``coder``, at once or by a thread.
+
+    A storage that several tensors share is packed once. `records` has one per packed span, in the
+    order of saving. ``queue_bytes``: how many bytes may wait for the thread, which then decodes as
+    many ahead in backward; 0: no thread.
+    """
+
+    def __init__(
+        self, codec: str, coder: Coder, memory: Memory, queue_bytes: int, verify: bool
+    ) -> None:
+        self.records: list[Record] = []
+        self._codec = codec
+        self._coder = coder
+        self._memory = memory
+        self._verify = verify
+        self._queue = queue_of(queue_bytes)
+        self._spans: Spans = StorageTable()
+        self._order: list[weakref.ref[PackedSpan]] = []
+        self._ahead = 0  # position in the order from which on all is decoded or being so
+
+    def pack(self, t: torch.Tensor, needed: tuple[int, int], module: str | None) -> Packed:
+        """Have the bytes ``needed`` for ``t`` packed; ``module``: who saves it, for the record."""
+        packed = Packed(t)
+        claimant = weakref.ref(packed)
+        source = Source(t)
+        shape, node = tuple(t.shape), t.grad_fn and t.grad_fn.name()
+        whole = span_to_pack(t, needed)
+        spans = self._spans
+
+        def work() -> PackedSpan | None:
+            packed = claimant()
+            if packed is None:
+                return None  # nobody will ask: the graph is gone
+            span = _known(spans, source, needed)
+            if span is None:
+                record = Record(
+                    index=len(self.records),
+                    module=module,
+                    operator=operator_name(node),
+                    shape=shape,
+                    dtype=str(source.dtype).removeprefix("torch."),
+                    raw_bytes=whole[1] - whole[0],
+                )
+                span = self._new(spans, source, whole, record)
+            span.claim(packed)
+            return span
+
+        packed.span = self._queue.put(whole[1] - whole[0], work)
+        return packed
+
+    def unpack(self, packed: Packed) -> torch.Tensor:
+        """See `Packed.unpack`."""
+        self.forget()  # backward has begun: what was saved in forward is not saved again
+        t = packed.unpack()
+        if isinstance(self._queue, Queue):
+            self._prefetch(self._queue, packed.span.result().position)
+        return t
+
+    def finish(self) -> None:
+        """Wait until all is packed."""
+        self._queue.put(0, lambda: None).result()
+
+    def forget(self) -> None:
+        """What is saved from now on is packed again, even if it was before."""
+        self._spans = StorageTable()  # what waits for the thread goes on with the one it had
+
+    def _new(
+        self, spans: Spans, source: Source, whole: tuple[int, int], record: Record
+    ) -> PackedSpan:
+        codec = self._codec_of(source.dtype)
+        record.codec = codec.name.lower()
+        span = PackedSpan(source, whole, codec, self._coder, self._memory, record, self._verify)
+        self.records.append(record)
+        known = spans.get(source.storage) or []
+        alive = [reference for reference in known if reference() is not None]
+        spans.put(source.storage, [*alive, weakref.ref(span)])
+        while self._order and self._order[-1]() is None:
+            self._order.pop()
+        span.position = len(self._order)
+        self._order.append(weakref.ref(span))
+        self._ahead = len(self._order)
+        return span
+
+    def _codec_of(self, dtype: torch.dtype) -> Codec:
+        code = torch_dtype_code(dtype)
+        codec = codec_of(self._codec, code)
+        return codec if takes(codec, code) else best_codec(code)
+
+    def _prefetch(self, queue: Queue, position: int) -> None:
+        """Have the spans decoded that were packed before the one at ``position``: backward asks for
+        them next, in this order."""
+        room = queue.ahead_bytes
+        for before in reversed(range(min(position, len(self._order)))):
+            span = self._order[before]()
+            if span is None:
+                continue
+            room -= span.nbytes
+            if room < 0:
+                break
+            if before < self._ahead:
+                self._ahead = before
+                queue.offer(span.prefetch)
+
+
+def _known(spans: Spans, source: Source, needed: tuple[int, int]) -> PackedSpan | None:
+    """The packed span from which the bytes ``needed`` can be had, one tensor more."""
+    for reference in spans.get(source.storage) or ():
+        span = reference()
+        if span is not None and span.covers(source, needed):
+            span.record.saves += 1
+            return span
+    return None

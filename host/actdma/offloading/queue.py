@@ -1,0 +1,78 @@
+"""When work is done: at once, or in order by one thread while the caller goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Result(Protocol[T]):
+    """What work will have come to; of `concurrent.futures.Future`."""
+
+    def result(self) -> T:
+        """Wait for it, and raise what it raised."""
+        ...
+
+
+class Done(Generic[T]):
+    """The result of work that was done at once."""
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def result(self) -> T:
+        """The value."""
+        return self._value
+
+
+class AtOnce:
+    """Does all work in the caller's thread."""
+
+    ahead_bytes = 0
+
+    def put(self, nbytes: int, work: Callable[[], T]) -> Result[T]:
+        """Do ``work``; raises what it raises."""
+        return Done(work())
+
+
+class Queue:
+    """One thread that does work in the order of `put`.
+
+    Work of at most ``limit`` bytes waits: `put` waits for room, so a slow device holds the caller
+    up and memory does not grow. Work that alone is larger gets in when nothing else waits. The
+    thread ends with the last reference to the queue.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.ahead_bytes = limit
+        self._room = threading.Condition()
+        self._waiting = 0
+        self._thread = ThreadPoolExecutor(1, "actdma")
+
+    def put(self, nbytes: int, work: Callable[[], T]) -> Future[T]:
+        """Have ``work``, which needs ``nbytes`` to be held for it, done."""
+        with self._room:
+            while self._waiting and self._waiting + nbytes > self.ahead_bytes:
+                self._room.wait()
+            self._waiting += nbytes
+        future = self._thread.submit(work)
+        future.add_done_callback(lambda _: self._leave(nbytes))
+        return future
+
+    def offer(self, work: Callable[[], object]) -> None:
+        """Have ``work`` done that nobody waits for."""
+        self._thread.submit(work)
+
+    def _leave(self, nbytes: int) -> None:
+        with self._room:
+            self._waiting -= nbytes
+            self._room.notify()
+
+
+def queue_of(limit: int) -> AtOnce | Queue:
+    """The queue that holds ``limit`` bytes, of which 0 means none."""
+    return Queue(limit) if limit else AtOnce()
