@@ -131,8 +131,8 @@ def test_any_truncation_is_found(backend):
     for length in range(0, frame.nbytes, 16):
         with pytest.raises(FrameError):
             actdma.decompress(bytes(frame)[:length], backend=backend)
-        cut = Frame(frame.data[:length], (0, length), data.size, frame.dtype, frame.codec)
         with pytest.raises(FrameError):
+            cut = Frame(frame.data[:length], (0, length), data.size, frame.dtype, frame.codec)
             actdma.decompress(cut, backend=backend)
     check(backend, data, DType.float32, Codec.ZVC)
 
