@@ -7,6 +7,8 @@ VENV ?= .venv
 # is enough. To take wheels from an index of your choice, set PIP_EXTRA_INDEX_URL or PIP_INDEX_URL.
 TORCH ?= torch==2.13.0
 ARGS ?=
+# A folder with weights and images for the benchmarks (benchmarks/networks.py); random ones without.
+DATA ?=
 PYTEST ?= -m pytest -q
 
 BIN := $(VENV)/bin
@@ -56,7 +58,10 @@ sanitize: $(VENV)/tested
 bench: $(VENV)/built
 	$(BIN)/python benchmarks/native.py
 	$(BIN)/python benchmarks/emulated_board.py
+	$(BIN)/python benchmarks/board_stream.py
 	$(BIN)/python benchmarks/fabric.py
+	$(BIN)/python benchmarks/step.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/memory.py $(if $(DATA),--data $(DATA))
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -25,7 +25,6 @@ class Loopback:
     fifo_bytes = 4096
 
     def __init__(self):
-        self.fault = ""
         self.cycles = 0
         self.reset()
 
@@ -74,14 +73,11 @@ class Loopback:
 
     def _give(self, packet):
         self.cycles = len(packet) // (4 * self.lanes)
-        if self.fault == "zero_keep":
-            packet = b""
         count = min(len(packet), len(self.sink))
         self.sink[:count] = packet[:count]
         self.received = count
         self.overrun = count < len(packet)
-        if self.fault != "drop_last":
-            self.sink = None
+        self.sink = None
 
     def answer(self, packet):
         return packet

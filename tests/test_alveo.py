@@ -342,7 +342,7 @@ def test_an_exception_lets_the_other_units_end(card, monkeypatch):
         def stop(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("actdma.alveo.card.check_frame", stop)
+        monkeypatch.setattr("actdma.board.jobs.check_frame", stop)
         with pytest.raises(KeyboardInterrupt):
             actdma.compress(x, backend=driver, frame_bytes=8192)
         monkeypatch.undo()
