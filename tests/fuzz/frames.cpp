@@ -94,11 +94,12 @@ void seal_blocks(Bytes& packet) {
   const uint32_t codec = d[kDescKind] >> 16 & 0xFF;
   if (is_lossy(codec) || d[kDescRawLow] > (1 << 20) || packet.size() % 4) return;
   Bytes raw(d[kDescRawLow]);
-  native::Stream stream{{codec, element_log2(d[kDescKind] >> 24), d[kDescParameters]}, true};
+  const native::Coding coding{codec, element_log2(d[kDescKind] >> 24), d[kDescParameters]};
+  native::Side side{true};
   const uint8_t* const payload = packet.data() + kHeaderBytes;
   const uint8_t* in = payload;
   if (native::decode_blocks(kernels(), in, packet.size() - 2 * kHeaderBytes, raw.data(), raw.size(),
-                            false, stream) != kGood)
+                            coding, side) != kGood)
     return;
   const auto payload_bytes = static_cast<uint32_t>(in - payload);
   // The trailer moves to where it belongs.
@@ -106,7 +107,7 @@ void seal_blocks(Bytes& packet) {
   packet.resize(kHeaderBytes + padded(payload_bytes));
   packet.insert(packet.end(), trailer.begin(), trailer.end());
   store(last(packet, kTrailPayloadLow), payload_bytes);
-  store(last(packet, kTrailRawCrc), stream.raw_crc);
+  store(last(packet, kTrailRawCrc), side.raw_crc);
 }
 
 void seal_trailer(Bytes& packet) {

@@ -30,11 +30,19 @@ inline void check(bool good, const char* what, uint32_t a = 0, uint32_t b = 0) {
   std::abort();
 }
 
-// Memory on the heap without a byte to spare, so that a sanitizer sees every access past it.
-inline std::unique_ptr<uint8_t[]> exact(size_t size) {
-  return std::unique_ptr<uint8_t[]>(new uint8_t[size]);
+struct Free {
+  void operator()(uint8_t* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<uint8_t[], Free>;
+
+// Memory without a byte to spare, so that a sanitizer sees every access past it. It begins with a
+// line of the caches, as what is written past them has to.
+inline Memory exact(size_t size) {
+  void* memory = nullptr;
+  check(posix_memalign(&memory, 64, size) == 0, "no memory");
+  return Memory(static_cast<uint8_t*>(memory));
 }
-inline std::unique_ptr<uint8_t[]> exact(const uint8_t* data, size_t size) {
+inline Memory exact(const uint8_t* data, size_t size) {
   auto copy = exact(size);
   if (size) std::memcpy(copy.get(), data, size);
   return copy;
