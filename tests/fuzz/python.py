@@ -1,7 +1,6 @@
 """Fuzzer of what Python does with frames from outside: parsing them, and both decoders on the CPU.
 
-Options as of the other fuzzers: -runs=N, -max_total_time=SECONDS, -seed=N, or files to run. With
--atheris, the inputs are chosen by coverage (pip install atheris).
+Options as of the other fuzzers: -runs=N, -max_total_time=SECONDS, -seed=N, or files to run.
 """
 
 from __future__ import annotations
@@ -208,38 +207,19 @@ def fuzz(runs: float, seconds: float, seed: int) -> None:
     print(f"done: {count} inputs, {time.monotonic() - start:.0f} s")
 
 
-def fuzz_by_coverage(arguments: list[str]) -> None:
-    """The same under atheris, which takes libFuzzer's options."""
-    import atheris
-
-    atheris.instrument_all()
-    mutator = Mutator(0)
-
-    def mutate(data: bytes, max_size: int, seed: int) -> bytes:
-        mutator.random.seed(seed)
-        fresh = len(data) < HEADER_BYTES or mutator.random.random() < 0.25
-        return (mutator.next() if fresh else mutator.mutate(data))[:max_size]
-
-    atheris.Setup([sys.argv[0], *arguments], test_one_input, custom_mutator=mutate)
-    atheris.Fuzz()
-
-
 def main(arguments: list[str]) -> None:
     """The command line."""
-    if "-atheris" in arguments:
-        return fuzz_by_coverage([a for a in arguments if a != "-atheris"])
     options = dict(a[1:].split("=", 1) for a in arguments if a.startswith("-"))
     files = [a for a in arguments if not a.startswith("-")]
     unknown = options.keys() - {"runs", "max_total_time", "seed"}
     if unknown:
-        sys.exit(f"unknown options {unknown}; there are -runs, -max_total_time, -seed, -atheris")
+        sys.exit(f"unknown options {unknown}; there are -runs, -max_total_time, -seed")
     for file in files:
         test_one_input(Path(file).read_bytes())
     if not files:
         forever = float("inf")
         runs, seconds = options.get("runs", forever), options.get("max_total_time", forever)
         fuzz(float(runs), float(seconds), int(options.get("seed", 1)))
-    return None
 
 
 if __name__ == "__main__":
