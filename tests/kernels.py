@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from actdma.codecs import reference
@@ -27,7 +25,6 @@ class Loopback:
     fifo_bytes = 4096
 
     def __init__(self):
-        self.fault = ""
         self.cycles = 0
         self.reset()
 
@@ -76,14 +73,11 @@ class Loopback:
 
     def _give(self, packet):
         self.cycles = len(packet) // (4 * self.lanes)
-        if self.fault == "zero_keep":
-            packet = b""
         count = min(len(packet), len(self.sink))
         self.sink[:count] = packet[:count]
         self.received = count
         self.overrun = count < len(packet)
-        if self.fault != "drop_last":
-            self.sink = None
+        self.sink = None
 
     def answer(self, packet):
         return packet
@@ -128,59 +122,6 @@ class ReferenceKernel(Loopback):
             raw_bytes=int.from_bytes(packet[16:24], "little"),
             raw_crc=raw_crc,
         )
-
-
-class Faulty(ReferenceKernel):
-    """Commits faults on the packets whose numbers ``faults`` maps to functions: each gets the
-    kernel and the packet, and returns the answer that is sent.
-
-    Packets are counted since the kernel was made, the driver's identify being number 0.
-    """
-
-    def __init__(self, engine):
-        super().__init__(engine)
-        self.faults = {}
-        self.count = 0
-
-    def good(self, packet):
-        """What an engine without a fault answers."""
-        return super().answer(packet)
-
-    def answer(self, packet):
-        number, self.count = self.count, self.count + 1
-        return self.faults.get(number, Faulty.good)(self, packet)
-
-
-def flip_answer(kernel, packet):
-    """One bit of the answer is wrong."""
-    answer = bytearray(kernel.good(packet))
-    answer[len(answer) // 2] ^= 4
-    return bytes(answer)
-
-
-def flip_packet(kernel, packet):
-    """One bit is wrong when the packet arrives."""
-    packet = bytearray(packet)
-    packet[len(packet) // 2] ^= 4
-    return kernel.good(bytes(packet))
-
-
-def short_answer(kernel, packet):
-    """The answer's first beat is lost."""
-    return kernel.good(packet)[16:]
-
-
-def wrong_sequence(kernel, packet):
-    """The answer is that to another frame."""
-    descriptor = Descriptor.unpack(packet)
-    other = dataclasses.replace(descriptor, sequence=descriptor.sequence + 1)
-    return kernel.good(other.pack() + packet[HEADER_BYTES:])
-
-
-def no_last(kernel, packet):
-    """TLAST does not come until the next reset."""
-    kernel.fault = "drop_last"
-    return kernel.good(packet)
 
 
 def reference_kernels():

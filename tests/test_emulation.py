@@ -20,6 +20,7 @@ from pynq.pl_server.device import Device
 import actdma
 from actdma.codecs import reference
 from actdma.emulation.dma import COMPLETE_IRQ, HALTED, IDLE, Dma
+from actdma.emulation.faults import Faults
 from actdma.emulation.kernel import Kernel
 from actdma.emulation.memory import Pool
 from actdma.frame import Codec, Descriptor, DType, Engine, Status, Trailer, frame_bound
@@ -299,7 +300,7 @@ def test_kernels_see_odd_lengths_as_they_are():
     pool = Pool(0, 8192, cache=False)
     kernel = Loopback()
     parameters = load_design().cells[DMA]["parameters"]
-    dma = Dma(parameters, pool, kernel, lambda outputs: kernel.reset())
+    dma = Dma(DMA, parameters, pool, kernel, lambda outputs: kernel.reset(), Faults())
     pool.dma_view(0, 32)[:] = bytes([5]) * 32
     dma.write(0x00, 1)
     dma.write(0x28, 17)

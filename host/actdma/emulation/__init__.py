@@ -3,14 +3,15 @@
     emu = actdma.emulation.install()
     ol = pynq.Overlay(emu.bitfile)
 
-A user's own pynq code runs on it unchanged. `EmulatedCard` is an Alveo card that is not there,
-below the API of pyxrt.
+A user's own pynq code runs on it unchanged; `Emulation.inject` makes any `Fault` happen.
+`EmulatedCard` is an Alveo card that is not there, below the API of pyxrt.
 """
 
 from __future__ import annotations
 
+from .faults import Fault, Injection
 from .installed import Emulation, install
 from .kernel import Kernel
 from .xrt import EmulatedCard
 
-__all__ = ["EmulatedCard", "Emulation", "Kernel", "install"]
+__all__ = ["EmulatedCard", "Emulation", "Fault", "Injection", "Kernel", "install"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from pynqmetadata.frontends import Metadata
 from pynqmetadata.views.runtime import RuntimeMetadataParser
 
 from ..overlay.design import Design
+from .faults import Fault, Faults
 from .memory import Pool
 
 CRL_APB, CRF_APB = 0xFF5E_0000, 0xFD1A_0000
@@ -66,20 +68,23 @@ def clock_registers(design: Design) -> dict[int, RegisterFile]:
 class EmulatedDevice(Device):
     """A device whose register bus and memory are Python objects.
 
-    ``memory``: what `pynq.allocate` gives out. `map` puts registers on the bus; it is not probed
+    ``memory``: what `pynq.allocate` gives out; ``program``: called as a bitstream is loaded;
+    ``faults``: what goes wrong. `map` puts registers on the bus; it is not probed
     for: a program gets it by installing it. Threads take turns on the register bus, so a transfer
     that a write starts runs alone, as far as it can, before the write returns.
     A forked child has only a copy of the memory and perhaps half a transfer: it gets a
     RuntimeError.
     """
 
-    def __init__(self, tag: str, memory: Pool) -> None:
+    def __init__(self, tag: str, memory: Pool, program: Callable[[], None], faults: Faults) -> None:
         super().__init__(tag)
         self.name = "emulated"
         self.arch = "aarch64"
         self.capabilities = {"REGISTER_RW": True}
         self.memory = memory
         self.timestamp = ""
+        self._program = program
+        self._faults = faults
         self.lock = threading.RLock()
         self._process = os.getpid()
         self._windows: list[tuple[int, int, Registers]] = []
@@ -102,6 +107,9 @@ class EmulatedDevice(Device):
         """Write whole 32-bit registers, in order."""
         self._check_process()
         with self.lock:
+            if self._faults.strike({Fault.RELOADED}):
+                self.timestamp = f"{self.timestamp}, then another"
+                self._program()
             for number, (registers, offset) in enumerate(self._decode(address, len(data))):
                 registers.write(offset, int.from_bytes(data[4 * number : 4 * number + 4], "little"))
 
@@ -136,7 +144,9 @@ class EmulatedDevice(Device):
         return parser
 
     def download(self, bitstream: Any, parser: Any = None) -> None:
-        """There is no fabric to program; pynq's bookkeeping is done all the same."""
+        """The fabric begins anew, and pynq's bookkeeping is done."""
+        with self.lock:
+            self._program()
         super().post_download(bitstream, parser, self.name)
 
     def shutdown(self) -> None:

@@ -55,8 +55,6 @@ struct Model {
   Transfer s2mm{"S2MM"};
   Process* source = nullptr;
   bool overrun = false;
-  bool drop_last = false;
-  bool zero_keep = false;
   uint64_t cycles = 0;
   std::deque<uint64_t> starts;  // when the packets under way entered the engine
 };
@@ -105,17 +103,16 @@ struct LaneModel final : Model {
       actdma::cycle();
       const AxiBeat<L> beat = out.read();
       while (!s2mm.armed) self->wait(s2mm, true);  // dropped while it waited
-      const bool keep = beat.keep && !zero_keep;
-      if (keep && s2mm.moved + 4 * L > s2mm.size) {
+      if (beat.keep && s2mm.moved + 4 * L > s2mm.size) {
         overrun = true;
         s2mm.armed = false;
         continue;
       }
-      if (keep) {
+      if (beat.keep) {
         std::memcpy(s2mm.data + s2mm.moved, beat.w, 4 * L);
         s2mm.moved += 4 * L;
       }
-      if (beat.last && !drop_last) {
+      if (beat.last) {
         cycles = network.timed ? self->now - starts.front() : 0;
         starts.pop_front();
         s2mm.armed = false;
@@ -142,7 +139,6 @@ class Engine {
   void reset() {
     const Turn turn(mutex_);
     model_ = make_model(kind_, lanes_, timed_);
-    apply_fault();
     sent_from_ = received_into_ = py::none();
   }
   void send(const py::buffer& buffer) {
@@ -178,13 +174,6 @@ class Engine {
     if (!model_->mm2s.armed) sent_from_ = py::none();
     if (!model_->s2mm.armed) received_into_ = py::none();
   }
-  void set_fault(const std::string& fault) {
-    if (!fault.empty() && fault != "drop_last" && fault != "zero_keep")
-      throw py::value_error("fault is '" + fault + "', allowed are '', 'drop_last', 'zero_keep'");
-    fault_ = fault;
-    apply_fault();
-  }
-  const std::string& fault() const { return fault_; }
   const Model& model() const { return *model_; }
   std::vector<std::string> waiting() {
     const Turn turn(mutex_);
@@ -207,12 +196,7 @@ class Engine {
     std::unique_lock<std::mutex> lock_;
   };
 
-  void apply_fault() {
-    model_->drop_last = fault_ == "drop_last";
-    model_->zero_keep = fault_ == "zero_keep";
-  }
-
-  std::string kind_, fault_;
+  std::string kind_;
   int lanes_;
   bool timed_;
   std::unique_ptr<Model> model_;
@@ -241,8 +225,7 @@ PYBIND11_MODULE(_fabric, m) {
       .def_property_readonly("received", [](const Engine& e) { return e.model().s2mm.moved; })
       .def_property_readonly("overrun", [](const Engine& e) { return e.model().overrun; })
       .def_property_readonly("cycles", [](const Engine& e) { return e.model().cycles; })
-      .def_property_readonly("waiting", &Engine::waiting)
-      .def_property("fault", &Engine::fault, &Engine::set_fault);
+      .def_property_readonly("waiting", &Engine::waiting);
   py::class_<actdma::ComputeUnit>(m, "ComputeUnit", "An engine between two memory ports.")
       .def(py::init<std::string, int, bool>(), py::arg("kind"), py::arg("lanes") = 16,
            py::arg("timed") = true)

@@ -13,9 +13,11 @@ from types import TracebackType
 
 from ..overlay.design import Design, load_design
 from .dma import Dma
+from .faults import CACHE_FAULTS, Fault, Faults, Injection
 from .hwh import write_hwh
 from .kernel import Kernel
 from .memory import Pool
+from .streams import Streams
 
 KernelFactory = Callable[[], Kernel]
 _numbers = itertools.count()
@@ -27,11 +29,17 @@ class Emulation:
     ``bitfile``: path of a bitstream for `pynq.Overlay` (empty, with a generated .hwh beside it);
     ``device``: the pynq device; ``design``: the block design it was made from; ``kernels``: the
     kernel behind each DMA, by the DMA's name; ``memory``: the contiguous memory; ``timed``: whether
-    cycles are counted. `actdma.emulation.install` makes one.
+    cycles are counted; ``faults``: what goes wrong (`inject`). `actdma.emulation.install` makes
+    one.
     """
 
     def __init__(
-        self, design: Design, memory: Pool, kernels: dict[str, Kernel], timed: bool
+        self,
+        design: Design,
+        memory: Pool,
+        kernels: dict[str, Kernel],
+        timed: bool,
+        faults: Faults,
     ) -> None:
         from .device import EmulatedDevice, RegisterFile, clock_registers
 
@@ -39,9 +47,11 @@ class Emulation:
         self.memory = memory
         self.kernels = kernels
         self.timed = timed
+        self.faults = faults
         self._process = os.getpid()
+        self._streams = {name: Streams(kernel, faults, name) for name, kernel in kernels.items()}
         self.dmas = {name: self._dma(name) for name in kernels}
-        self.device = EmulatedDevice(f"emulated{next(_numbers)}", memory)
+        self.device = EmulatedDevice(f"emulated{next(_numbers)}", memory, self._program, faults)
         for name, dma in self.dmas.items():
             self.device.map(*design.window(name), dma)
         for name in set(design.addresses) - set(self.dmas):
@@ -52,6 +62,32 @@ class Emulation:
         self._remove_files = weakref.finalize(self, _remove, folder, os.getpid())
         self.bitfile = self._write_files(Path(folder))
         self._replaced: list[object] | None = None
+
+    def inject(
+        self,
+        fault: Fault,
+        dma: str | None = None,
+        channel: str | None = None,
+        *,
+        after: int = 0,
+        times: int | None = 1,
+        probability: float = 1.0,
+        seed: int = 0,
+    ) -> Injection:
+        """Let ``fault`` happen.
+
+        ``dma``: the DMA's name, ``channel``: "mm2s" (to the engine) or "s2mm" (from it); None for
+        all, and for faults that belong to none. An opportunity is a packet, a transfer, a reset, a
+        call or a register write, as the fault is: after ``after`` of them it happens at each with
+        ``probability``, drawn with ``seed``, until it has happened ``times`` times (None: without
+        end). Returns the `Injection`, which counts and, as a context manager, removes it.
+        ValueError for a place that the fault does not have and for numbers out of range.
+        """
+        if fault in CACHE_FAULTS and not self.memory.has_cache:
+            raise ValueError(f"a {fault.value} needs the cache model: install(cache=True)")
+        return self.faults.inject(
+            fault, dma, channel, after=after, times=times, probability=probability, seed=seed
+        )
 
     def activate(self) -> None:
         """Make this pynq's active device until `close`."""
@@ -88,18 +124,24 @@ class Emulation:
 
     def moved(self, dma: str) -> tuple[int, int]:
         """Bytes sent and received in the transfers started last."""
-        kernel = self.kernels[dma]
+        streams = self._streams[dma]
         with self.device.lock:
-            return kernel.sent, kernel.received
+            return streams.sent, streams.received
+
+    def _program(self) -> None:
+        """What loading a bitstream does to the fabric."""
+        for name, dma in self.dmas.items():
+            self._streams[name].reset()
+            dma.reset()
 
     def _dma(self, name: str) -> Dma:
         def reset(outputs: tuple[str, ...]) -> None:
             sources = self.design.reset_sources(self.design.streams_to(name))
             if sources.intersection(f"{name}/{output}" for output in outputs):
-                self.kernels[name].reset()
+                self._streams[name].reset()
 
         parameters = self.design.cells[name]["parameters"]
-        return Dma(parameters, self.memory, self.kernels[name], reset)
+        return Dma(name, parameters, self.memory, self._streams[name], reset, self.faults)
 
     def _write_files(self, folder: Path) -> str:
         bitfile = folder / f"{self.design.name}.bit"
@@ -145,10 +187,12 @@ def install(
         ) from error
     design = design or load_design(stream_bits=32 * lanes)
     board = design.board
-    memory = Pool(board["memory_base"], memory_bytes or board["memory_bytes"], cache)
+    faults = Faults(design.dmas)
+    memory = Pool(board["memory_base"], memory_bytes or board["memory_bytes"], cache, faults)
     makers = dict(kernels or {})
     engines = {name: makers.get(name) or _engine(name, lanes, timed) for name in design.dmas}
-    emulation = Emulation(design, memory, {name: make() for name, make in engines.items()}, timed)
+    made = {name: make() for name, make in engines.items()}
+    emulation = Emulation(design, memory, made, timed, faults)
     if activate:
         emulation.activate()
     return emulation

@@ -42,10 +42,6 @@ class Kernel(Protocol):
     waiting: list[str]
     """One line per process that waits, when nothing can move any more."""
 
-    fault: str
-    """A fault to commit, for tests: "" none, "drop_last" never sends TLAST, "zero_keep" sends TKEEP
-    = 0, so that the bytes of its beats vanish in the DMA."""
-
     def reset(self) -> None:
         """What ap_rst_n does: forget every beat, every state and what is armed."""
         ...

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .faults import Fault, Faults
+
 LINE = 64
 PAGE = 4096
 
@@ -19,15 +21,18 @@ class Pool:
     ``base``: physical address, ``size``: bytes. The processor reads and writes ``cached``, a DMA
     reads and writes ``dram``; `flush` and `invalidate` move cache lines between them, so that a
     forgotten call shows as stale data. With ``cache`` False both are one memory, as behind a
-    coherent port.
+    coherent port. ``faults``: what goes wrong, None for nothing.
     """
 
-    def __init__(self, base: int, size: int, cache: bool = True) -> None:
+    def __init__(
+        self, base: int, size: int, cache: bool = True, faults: Faults | None = None
+    ) -> None:
         self.base = base
         self.size = size
         self.dram = _pages(size)
         self.cached = _pages(size) if cache else self.dram
         self.closed = False
+        self._faults = faults or Faults()
         self._process = os.getpid()
         self.flushes = 0
         self.invalidations = 0
@@ -41,6 +46,11 @@ class Pool:
         with self._lock:
             self.closed = True
             self.dram = self.cached = np.empty(0, np.uint8)
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether the processor's cache is modelled."""
+        return self.cached is not self.dram
 
     @property
     def live(self) -> int:
@@ -60,6 +70,8 @@ class Pool:
             if self.closed:
                 raise MemoryError("the emulated board is closed, and its contiguous memory gone")
             offset, largest = self._first_fit(need)
+            if self._faults.strike({Fault.EXHAUSTED}):
+                offset, largest = None, 0
             if offset is None:
                 raise MemoryError(
                     f"contiguous memory exhausted: {nbytes} bytes asked, the largest free piece "
@@ -89,12 +101,14 @@ class Pool:
     def flush(self, address: int, nbytes: int) -> None:
         """Write the cache lines that hold these bytes back to memory."""
         self.flushes += 1
-        self._copy(self.cached, self.dram, address, nbytes)
+        if not self._faults.strike({Fault.SKIPPED_FLUSH}):
+            self._copy(self.cached, self.dram, address, nbytes)
 
     def invalidate(self, address: int, nbytes: int) -> None:
         """Drop the cache lines that hold these bytes: the processor reads memory again."""
         self.invalidations += 1
-        self._copy(self.dram, self.cached, address, nbytes)
+        if not self._faults.strike({Fault.SKIPPED_INVALIDATE}):
+            self._copy(self.dram, self.cached, address, nbytes)
 
     def _copy(self, source: np.ndarray, target: np.ndarray, address: int, nbytes: int) -> None:
         if source is target or self.closed:

@@ -150,6 +150,10 @@ def _timed(step: Step, session: Session | None = None) -> tuple[dict[str, Any], 
 @contextlib.contextmanager
 def _open_backend(options: Options) -> Iterator[Backend]:
     if options.backend != "board":
+        if options.board is not None:
+            raise ValueError(
+                f"board {options.board!r} goes with backend 'board', not {options.backend!r}"
+            )
         yield backend_of(options.backend)
         return
     from ..board import BoardError, open_board

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import torch
 from torch import nn
 
@@ -32,17 +30,6 @@ def unsuitable(t: torch.Tensor) -> str | None:
     if str(t.dtype).removeprefix("torch.") not in DType.__members__:
         return "dtype"
     return None if t.numel() else "small"
-
-
-def in_rrelu() -> bool:
-    """Whether `torch.nn.functional.rrelu` is running: PyTorch saves its noise, then fills it.
-
-    A copy taken at saving would hold what was in that memory before.
-    """
-    frame = sys._getframe()
-    while frame is not None and frame.f_code is not nn.functional.rrelu.__code__:
-        frame = frame.f_back
-    return frame is not None
 
 
 class Kept:

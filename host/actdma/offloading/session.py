@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import time
 import weakref
 
@@ -17,23 +18,31 @@ from ..frame import BLOCK_BYTES, FRAME_BYTES, Codec, DType
 from .arena import Arena
 from .coder import Coder
 from .held import Held, Share
-from .modules import ModuleNames
+from .modules import ModuleNames, in_rrelu
 from .packed import Memory
 from .packer import Packed, Packer
-from .passing import Kept, Parameters, in_rrelu, unsuitable
+from .passing import Kept, Parameters, unsuitable
 from .records import Report, environment
 from .storages import StorageTable, touched
 
 QUEUE_BYTES = 256 << 20
 
 # Shared by all sessions of the process: a training loop opens one in every step.
-_PACKED, _DECODED = Arena(), Arena()
+_arenas = {"packed": Arena(), "decoded": Arena()}
 
 
 def empty_cache() -> None:
     """Return memory that sessions hold for reuse, and that nothing lies in, to the system."""
-    _PACKED.trim()
-    _DECODED.trim()
+    for arena in _arenas.values():
+        arena.trim()
+
+
+def _leave_arenas_to_the_parent() -> None:
+    """A thread of the parent may have held a lock that a forked child inherits."""
+    _arenas.update(packed=Arena(), decoded=Arena())
+
+
+os.register_at_fork(after_in_child=_leave_arenas_to_the_parent)
 
 
 @torch._disable_dynamo
@@ -113,7 +122,7 @@ def offload(
     codec_of(codec, DType.uint8)  # ValueError for an unknown name
     next(descriptors(0, DType.uint8, Codec.RAW, frame_bytes))  # ValueError for a bad size
     coder = Coder(backend, frame_bytes, break_even_bytes)
-    memory = Memory(_PACKED, _DECODED, Held())
+    memory = Memory(**_arenas, held=Held())
     packer = Packer(codec, coder, memory, queue_bytes, verify)
     return Session(model, coder, memory.held, packer, min_bytes)
 
