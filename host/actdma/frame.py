@@ -598,6 +598,19 @@ class Frame:
         return (crcs or padded_crcs)(data, borders) == [trailer.raw_crc for trailer in trailers]
 
     @classmethod
+    def of(
+        cls, frame: Frame | bytes | bytearray | memoryview, max_bytes: int | None = None
+    ) -> Frame:
+        """``frame`` itself or parsed from its bytes; errors as `parse`, TypeError for others."""
+        if isinstance(frame, (bytes, bytearray, memoryview)):
+            return cls.parse(frame, max_bytes)
+        if not isinstance(frame, Frame):
+            raise TypeError(f"expected a Frame or its bytes, got {type(frame).__name__}")
+        if frame.raw_nbytes > _limit(max_bytes):
+            raise FrameError(Status.RAW_BYTES, f"more than {max_bytes} bytes of data")
+        return frame
+
+    @classmethod
     def parse(
         cls, data: bytes | bytearray | memoryview | np.ndarray, max_bytes: int | None = None
     ) -> Frame:
