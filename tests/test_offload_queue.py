@@ -27,11 +27,11 @@ class Slow(NativeBackend):
     def __init__(self):
         super().__init__()
         self.go = threading.Event()
-        self.threads = set()
+        self.packers = set()
         self.decoded = []
 
     def compress(self, *arguments):
-        self.threads.add(threading.current_thread())
+        self.packers.add(threading.current_thread())
         assert self.go.wait(20)
         return super().compress(*arguments)
 
@@ -105,7 +105,7 @@ def test_forward_does_not_wait_and_memory_is_bounded():
     backend, x = Slow(), leaf(1000)
     with offload(backend=backend, queue_bytes=1 << 20) as s:
         y = (x * 2).sin().exp().sum()  # returns though nothing is packed
-    assert threading.current_thread() not in backend.threads
+    assert threading.current_thread() not in backend.packers
     backend.go.set()
     y.backward()
     assert len(records(s)) == 2

@@ -12,7 +12,7 @@ import itertools
 import math
 import numbers
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import crc32c as _crc32c
@@ -258,6 +258,12 @@ def crc(data, value: int = 0) -> int:
 def padded(nbytes: int) -> int:
     """``nbytes`` rounded up to a multiple of 64."""
     return -(-nbytes // ALIGN) * ALIGN
+
+
+def padded_crcs(data: np.ndarray, borders: list[int]) -> list[int]:
+    """CRC-32C of each part of ``data`` (uint8, 1-D) between the borders, padded to 64 bytes."""
+    parts = [data[start:stop] for start, stop in itertools.pairwise(borders)]
+    return [crc(bytes(padded(part.size) - part.size), crc(part)) for part in parts]
 
 
 def blocks(raw_bytes: int) -> int:
@@ -581,17 +587,15 @@ class Frame:
         for start, stop in itertools.pairwise(self.offsets):
             yield self.data[start:stop]
 
-    def holds(self, data: np.ndarray) -> bool:
+    def holds(
+        self, data: np.ndarray, crcs: Callable[[np.ndarray, list[int]], list[int]] | None = None
+    ) -> bool:
         """Whether ``data`` (uint8, 1-D, ``raw_nbytes`` long) is what was compressed, by the raw
-        CRCs: for frames of one's own, of a lossless codec."""
-        start = 0
-        for packet in self.packets():
-            trailer = Trailer.unpack(packet)
-            part = data[start : start + trailer.raw_bytes]
-            start += part.size
-            if crc(bytes(padded(part.size) - part.size), crc(part)) != trailer.raw_crc:
-                return False
-        return True
+        CRCs: for frames of one's own, of a lossless codec. ``crcs``: takes the place of
+        `padded_crcs`."""
+        trailers = [Trailer.unpack(packet) for packet in self.packets()]
+        borders = [0, *itertools.accumulate(trailer.raw_bytes for trailer in trailers)]
+        return (crcs or padded_crcs)(data, borders) == [trailer.raw_crc for trailer in trailers]
 
     @classmethod
     def of(

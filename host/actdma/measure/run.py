@@ -138,6 +138,8 @@ def _session(step: Step, backend: Backend, options: Options, *, verify: bool) ->
         backend=backend,
         frame_bytes=options.frame_bytes,
         verify=verify,
+        break_even_bytes=0,
+        min_ratio=0,
     )
 
 

@@ -61,3 +61,7 @@ class NativeBackend:
         )
         if status != Status.GOOD:
             raise FrameError(status)
+
+    def padded_crcs(self, data: np.ndarray, borders: list[int]) -> list[int]:
+        """See `actdma.frame.padded_crcs`."""
+        return _native.padded_crcs(data, borders, self.threads)

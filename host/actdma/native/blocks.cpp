@@ -179,7 +179,8 @@ uint8_t* encode_block(const Kernels& kernels, const uint8_t* raw, size_t bytes, 
   uint8_t* const data = coding.codec == kCodecZvc ? plane : room;
 
   store<uint32_t>(plane - 4, 0);  // half of the last mask word may stay unused
-  uint8_t* const end = kernels.compress[coding.element_log2](raw, bytes / kChunkBytes, mask, data, side);
+  uint8_t* const end =
+      kernels.compress[coding.element_log2](raw, bytes / kChunkBytes, mask, data, side);
   store<uint32_t>(end, 0);  // up to a whole word
   const auto packed = static_cast<uint32_t>(end - data);
   const uint32_t p = (packed + 3) / 4;

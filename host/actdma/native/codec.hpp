@@ -26,9 +26,9 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
                      size_t raw_bytes, const Coding& coding, Side& side);
 
 // Writes the frame of `raw`, which is as long as its good `descriptor` says, to `out`
-// (frame_bound(descriptor) + kEncodeSlack bytes long) and returns the frame's length. `past_caches`:
-// it is large and not read again soon. `set`, unless null, gets how many elements have a bit set (0
-// of codecs that do not look).
+// (frame_bound(descriptor) + kEncodeSlack bytes long) and returns the frame's length.
+// `past_caches`: it is large and not read again soon. `set`, unless null, gets how many elements
+// have a bit set (0 of codecs that do not look).
 size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* descriptor,
                     uint8_t* out, bool past_caches = false, size_t* set = nullptr);
 

@@ -113,7 +113,7 @@ ACTDMA_AVX2 inline uint64_t nonzero(const uint8_t* chunk) {
 
 template <int kLog2>
 ACTDMA_AVX2 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data,
-                  Side&) {
+                              Side&) {
   for (size_t i = 0; i < chunks; i++, raw += kChunkBytes, mask += 8 >> kLog2) {
     ACTDMA_PREFETCH_READ(raw);
     ACTDMA_PREFETCH_WRITE(data);
@@ -132,7 +132,8 @@ ACTDMA_AVX2 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, 
 }
 
 template <int kLog2>
-ACTDMA_AVX2 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw, Side&) {
+ACTDMA_AVX2 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw,
+                        Side&) {
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2, mask++) {
     ACTDMA_PREFETCH_READ(data);

@@ -169,7 +169,8 @@ class SideRows {
   size_t left_;
 };
 
-// Calls step(rows of the raw data so far, row CRC) for every row of the raw data, with the side's work beside it.
+// Calls step(rows of the raw data so far, row CRC) for every row of the raw data, with the side's
+// work beside it.
 template <int kLog2, bool kCrc>
 ACTDMA_AVX512 inline uint8_t* compress_rows(const uint8_t* raw, size_t rows, uint8_t* mask,
                                             uint8_t* data, Side& side) {
@@ -254,8 +255,8 @@ ACTDMA_AVX512 void expand(const uint8_t* mask, const uint8_t* data, size_t chunk
                           Side& side) {
   const size_t rows = chunks / RowCrc::kRow;
   if (rows && chunks % RowCrc::kRow == 0) {
-    const auto expand_all = side.with_crc ? side.past_caches ? expand_rows<kLog2, true, true>
-                                                            : expand_rows<kLog2, true, false>
+    const auto expand_all = side.with_crc      ? side.past_caches ? expand_rows<kLog2, true, true>
+                                                                  : expand_rows<kLog2, true, false>
                             : side.past_caches ? expand_rows<kLog2, false, true>
                                                : expand_rows<kLog2, false, false>;
     return expand_all(mask, data, rows, raw, side);

@@ -58,8 +58,7 @@ inline uint32_t nonzero(const uint8_t* from) {
 }
 
 template <int kLog2>
-uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data,
-                  Side&) {
+uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data, Side&) {
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2) {
     ACTDMA_PREFETCH_READ(raw);

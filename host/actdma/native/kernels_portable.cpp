@@ -58,8 +58,7 @@ uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
 constexpr int kGroup = 16;
 
 template <int kLog2>
-uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data,
-                  Side&) {
+uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data, Side&) {
   constexpr size_t kBytes = sizeof(Element<kLog2>);
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += kGroup * kBytes, mask += kGroup / 8) {

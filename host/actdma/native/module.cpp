@@ -104,15 +104,18 @@ std::pair<size_t, std::optional<size_t>> py_encode_frame(const py::object& raw,
   return {lengths[0], zeros};
 }
 
+// Whether they divide `end` bytes into parts.
+bool divide(const std::vector<size_t>& borders, size_t end) {
+  return !borders.empty() && std::is_sorted(borders.begin(), borders.end()) &&
+         borders.back() <= end;
+}
+
 uint32_t py_decode_frames(const py::object& data, const std::vector<size_t>& offsets,
                           const std::vector<size_t>& starts, const py::object& out,
                           bool past_caches, size_t threads) {
   const Buffer from(data, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
-  const auto fit = [](const std::vector<size_t>& borders, size_t end) {
-    return std::is_sorted(borders.begin(), borders.end()) && borders.back() <= end;
-  };
-  if (offsets.empty() || offsets.size() != starts.size() || !fit(offsets, from.size()) ||
-      !fit(starts, to.size())) {
+  if (offsets.size() != starts.size() || !divide(offsets, from.size()) ||
+      !divide(starts, to.size())) {
     throw py::value_error("the offsets are not those of the data");
   }
   std::vector<Packet> packets;
@@ -153,6 +156,16 @@ uint32_t py_decode_blocks(const py::object& payload, uint32_t codec, uint32_t el
   const uint8_t* in = from.data();
   return decode_blocks(active_kernels(), in, from.size() - kDecodeSlack, to.data(), to.size(),
                        coding, side);
+}
+
+std::vector<uint32_t> py_padded_crcs(const py::object& data, const std::vector<size_t>& borders,
+                                     size_t threads) {
+  const Buffer from(data, PyBUF_SIMPLE);
+  if (!divide(borders, from.size())) throw py::value_error("the borders are not those of the data");
+  std::vector<uint32_t> crcs(borders.size() - 1);
+  const py::gil_scoped_release unlocked;
+  padded_crcs(active_kernels(), from.data(), borders, threads, crcs.data());
+  return crcs;
 }
 
 uint32_t py_crc32c(const py::object& data, uint32_t value) {
@@ -211,6 +224,8 @@ PYBIND11_MODULE(_native, m) {
         "not belong to them. Returns the status.");
   m.def("crc32c", &py_crc32c, py::arg("data"), py::arg("value") = 0,
         "CRC-32C of `data`, continuing `value`.");
+  m.def("padded_crcs", &py_padded_crcs, py::arg("data"), py::arg("borders"), py::arg("threads") = 1,
+        "CRC-32C of each part of `data` between the `borders`, padded with zeros to 64 bytes.");
   m.def("isas", &isas, "Instruction sets this processor can run, the slowest first.");
   m.def("isa", [] { return active_kernels().name; }, "The instruction set in use.");
   m.def("set_isa", &set_isa, py::arg("name"), "Use the instruction set `name`, in all threads.");

@@ -1,5 +1,7 @@
 #include "tensor.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -81,9 +83,24 @@ class Places {
   uint8_t* next_;
 };
 
+// Of OpenMP's runtime in GCC's libgomp or LLVM's libomp.
+using RunTeam = void (*)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
+
+// The OpenMP that PyTorch or another has brought into this process, if there is one. Its threads
+// spin for a while after each of their tasks, and would be in the way of others than themselves.
+RunTeam run_team() {
+  static const auto run = reinterpret_cast<RunTeam>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+  return run;
+}
+
 // Runs `work` in `threads` threads, one of them this.
 template <class Work>
 void run_in(size_t threads, Work work) {
+  if (threads <= 1) return work();
+  if (const RunTeam run = run_team()) {
+    return run([](void* w) { (*static_cast<Work*>(w))(); }, &work, static_cast<unsigned>(threads),
+               0);
+  }
   std::vector<std::thread> others;
   try {
     while (others.size() + 1 < threads) others.emplace_back(work);
@@ -148,6 +165,20 @@ Status decode_frames(const Kernels& kernels, const std::vector<Packet>& packets,
   });
   const auto bad = std::find_if(statuses.begin(), statuses.end(), [](Status s) { return s; });
   return bad == statuses.end() ? kGood : *bad;
+}
+
+void padded_crcs(const Kernels& kernels, const uint8_t* data, const std::vector<size_t>& borders,
+                 size_t threads, uint32_t* crcs) {
+  static constexpr uint8_t kZeros[kChunkBytes] = {};
+  const size_t parts = borders.size() - 1;
+  std::atomic<size_t> next{0};
+  run_in(std::min(threads, parts), [&] {
+    for (size_t i; (i = next++) < parts;) {
+      const size_t bytes = borders[i + 1] - borders[i];
+      crcs[i] = kernels.crc32c(0, data + borders[i], bytes);
+      crcs[i] = kernels.crc32c(crcs[i], kZeros, padded(bytes) - bytes);
+    }
+  });
 }
 
 }  // namespace actdma::native

@@ -36,4 +36,9 @@ struct Packet {
 Status decode_frames(const Kernels& kernels, const std::vector<Packet>& packets, bool past_caches,
                      size_t threads);
 
+// CRC-32C of the parts of `data` between `borders`, the first of which is 0; each padded with zeros
+// to whole chunks.
+void padded_crcs(const Kernels& kernels, const uint8_t* data, const std::vector<size_t>& borders,
+                 size_t threads, uint32_t* crcs);
+
 }  // namespace actdma::native

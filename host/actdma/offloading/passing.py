@@ -10,6 +10,8 @@ from .held import Share
 from .storages import StorageTable
 from .versions import Version
 
+_DTYPES = {getattr(torch, name) for name in DType.__members__ if hasattr(torch, name)}
+
 
 def unsuitable(t: torch.Tensor) -> str | None:
     """Why ``t`` has no plain memory to compress; None if it has."""
@@ -27,7 +29,7 @@ def unsuitable(t: torch.Tensor) -> str | None:
         return "meta"
     if t._is_zerotensor():
         return "zero tensor"  # of forward-mode differentiation: it has no memory
-    if str(t.dtype).removeprefix("torch.") not in DType.__members__:
+    if t.dtype not in _DTYPES:
         return "dtype"
     return None if t.numel() else "small"
 
