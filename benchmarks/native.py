@@ -124,7 +124,7 @@ def measure(case: Case, raw: np.ndarray, isa: str, repeats: int) -> tuple[float,
     parameter = {"parameter": words[0] if words else 0}
     length = _native.encode_blocks(raw, *coded, blocks, **parameter)
     payload = blocks[: length + _native.DECODE_SLACK]
-    frame = packet[: _native.encode_frame(raw, descriptor, packet)]
+    frame = packet[: _native.encode_frame(raw, descriptor, packet)[0]]
     work = (
         lambda: _native.encode_blocks(raw, *coded, blocks, **parameter),
         lambda: _native.encode_frame(raw, descriptor, packet),

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <random>
 #include <vector>
 
@@ -20,9 +21,15 @@ using namespace actdma::native;
 using Bytes = std::vector<uint8_t>;
 std::mt19937 random_bits(1);
 
-// A copy on the heap without a byte to spare, so that a sanitizer sees every byte past it.
-std::unique_ptr<uint8_t[]> exact(const Bytes& bytes) {
-  std::unique_ptr<uint8_t[]> copy(new uint8_t[bytes.size()]);
+struct Free {
+  void operator()(uint8_t* memory) const { operator delete[](memory, kLine); }
+  static constexpr std::align_val_t kLine{64};
+};
+
+// A copy on the heap without a byte to spare, so that a sanitizer sees every byte past it. It
+// begins with a line of the caches, as streaming wants it.
+std::unique_ptr<uint8_t[], Free> exact(const Bytes& bytes) {
+  std::unique_ptr<uint8_t[], Free> copy(new (Free::kLine) uint8_t[bytes.size()]);
   if (!bytes.empty()) std::memcpy(copy.get(), bytes.data(), bytes.size());
   return copy;
 }
@@ -85,13 +92,14 @@ Bytes descriptor_of(const Kernels& kernels, const Case& c, size_t size) {
   return bytes;
 }
 
-Bytes encode(const Kernels& kernels, const Bytes& raw, const Bytes& descriptor) {
+Bytes encode(const Kernels& kernels, const Bytes& raw, const Bytes& descriptor,
+             bool past_caches = false) {
   const auto from = exact(raw);
   const auto head = exact(descriptor);
   uint32_t words[kHeaderWords];
   std::memcpy(words, descriptor.data(), kHeaderBytes);
   const auto out = exact(Bytes(frame_bound(words) + kEncodeSlack));
-  const size_t length = encode_frame(kernels, from.get(), head.get(), out.get());
+  const size_t length = encode_frame(kernels, from.get(), head.get(), out.get(), past_caches);
   if (length > frame_bound(words)) fail(kernels, "longer than its bound", raw.size());
   return Bytes(out.get(), out.get() + length);
 }
@@ -224,8 +232,9 @@ int main() {
         const Bytes descriptor = descriptor_of(portable, c, size);
         const Bytes packet = encode(portable, raw, descriptor);
         for (const Kernels* kernels : available_kernels()) {
-          if (encode(*kernels, raw, descriptor) != packet) fail(*kernels, "other bytes", size);
           for (const bool past_caches : {false, true}) {
+            if (encode(*kernels, raw, descriptor, past_caches) != packet)
+              fail(*kernels, "other bytes", size);
             Bytes back(size);
             if (decode(*kernels, packet, past_caches, back)) fail(*kernels, "refused", size);
             if (back != raw) fail(*kernels, "not the data", size);

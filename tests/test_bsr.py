@@ -134,7 +134,7 @@ def coded(bits, block, norm, kind, share=0.5):
 
 def native_frame(raw, descriptor):
     out = np.empty(descriptor.frame_bound + _native.ENCODE_SLACK, np.uint8)
-    return out[: _native.encode_frame(raw, descriptor.pack(), out)]
+    return out[: _native.encode_frame(raw, descriptor.pack(), out)[0]]
 
 
 def native_status(packet):

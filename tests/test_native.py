@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import actdma
-from actdma.backend import Backend, ReferenceBackend
+from actdma.backend import Backend, ReferenceBackend, compress_bound
 from actdma.codecs import parameters, reference
 from actdma.frame import (
     BLOCK_BYTES,
@@ -298,21 +298,101 @@ def test_a_codec_that_does_not_take_the_dtype_names_one_that_does(
         actdma.compress(np.zeros(3, dtype), codec=codec)
 
 
-def test_a_large_output_is_written_past_the_caches():
-    data = sparse((9 << 20) + 16, 4, 0.4)
+def test_a_large_tensor_there_and_back():
+    data = sparse((33 << 20) + 16, 4, 0.4)
     frame = NATIVE.compress(data, DType.float32, Codec.ZVC)
-    aligned = np.empty(data.size + 64, np.uint8)
-    for start in (0, 1, 16):  # streaming stores want 16
-        start += -aligned.ctypes.data % 16
-        out = aligned[start : start + data.size]
-        NATIVE.decompress(frame, out)
-        np.testing.assert_array_equal(out, data)
+    out = aligned(data.size)
+    NATIVE.decompress(frame, out)
+    np.testing.assert_array_equal(out, data)
 
 
 def test_a_compressed_tensor_holds_no_more_memory_than_it_needs():
     frame = NATIVE.compress(np.zeros(8 << 20, np.uint8), DType.uint8, Codec.ZVC)
     assert frame.data.base is None
     assert frame.nbytes < 16384
+
+
+def aligned(size: int, beyond: int = 0) -> np.ndarray:
+    """``size`` bytes (uint8) that begin ``beyond`` bytes after a multiple of 64."""
+    memory = np.empty(size + 64 + beyond, np.uint8)
+    start = -memory.ctypes.data % 64 + beyond
+    return memory[start : start + size]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("beyond", [0, 16])
+def test_frames_written_past_the_caches_are_the_same(isa: str, beyond: int):
+    """Streaming stores want multiples of 64; the modes differ in who does what."""
+    _native.set_isa(isa)
+    for codec, dtype, density in (
+        (Codec.ZVC, DType.float32, 0.5),
+        (Codec.ZVC, DType.float32, 1.0),
+        (Codec.ZVC, DType.uint8, 0.0),
+        (Codec.ZVE, DType.bfloat16, 0.97),
+        (Codec.RLE, DType.int16, 0.02),
+        (Codec.RAW, DType.uint8, 0.5),
+    ):
+        data = sparse(21 * BLOCK_BYTES + 100, dtype.element_bytes, density)
+        descriptor = Descriptor(
+            codec=codec,
+            element_bytes=dtype.element_bytes,
+            raw_bytes=data.size,
+            dtype=dtype,
+            parameters=parameters(codec, dtype),
+        )
+        expected = reference.encode_frame(data, descriptor)
+        out = aligned(descriptor.frame_bound + _native.ENCODE_SLACK, beyond)
+        length, _ = _native.encode_frame(data, descriptor.pack(), out, past_caches=True)
+        np.testing.assert_array_equal(out[:length], expected)
+        back = aligned(data.size, beyond)
+        assert _native.decode_frame(expected, back, past_caches=True) == Status.GOOD
+        np.testing.assert_array_equal(back, data)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("element_bytes", [1, 2, 4, 8])
+def test_zeros_are_counted(isa: str, element_bytes: int):
+    _native.set_isa(isa)
+    for count in (0, 1, 7, 63, 64, 65, 50_003):
+        x = np.random.default_rng(count).integers(0, 3, count).astype(f"u{element_bytes}")
+        x <<= 8 * (element_bytes - 1)  # zero but for the highest byte
+        zeros = count - np.count_nonzero(x)
+        data = x.view(np.uint8)
+        assert _native.count_zeros(data, element_bytes) == zeros
+        for codec in (Codec.ZVC, Codec.RLE, Codec.INTS):
+            dtype = {1: DType.uint8, 2: DType.uint16, 4: DType.uint32, 8: DType.uint64}
+            frame = NATIVE.compress(data, dtype[element_bytes], codec, BLOCK_BYTES)
+            assert frame.zeros == (None if element_bytes == 8 else zeros)
+    assert NATIVE.compress(np.zeros(8, np.uint8), DType.uint8, Codec.RAW).zeros is None
+
+
+@pytest.mark.parametrize("threads", [2, 3, 9])
+@pytest.mark.parametrize("beyond", [0, 16])
+def test_several_threads_write_the_same_frames(threads: int, beyond: int):
+    backend = NativeBackend(threads)
+    for size in (0, 5 * BLOCK_BYTES + 100, 1_300_000):
+        data = sparse(size, 4, 0.9)
+        expected = NATIVE.compress(data, DType.float32, Codec.ZVC, 2 * BLOCK_BYTES)
+        into = aligned(compress_bound(size, DType.float32, Codec.ZVC, 2 * BLOCK_BYTES), beyond)
+        for memory in (None, into):
+            frame = backend.compress(data, DType.float32, Codec.ZVC, 2 * BLOCK_BYTES, memory)
+            assert (frame.offsets, frame.zeros) == (expected.offsets, expected.zeros)
+            np.testing.assert_array_equal(frame.data, expected.data)
+        out = np.empty(size, np.uint8)
+        backend.decompress(frame, out)
+        np.testing.assert_array_equal(out, data)
+
+
+def test_of_several_bad_frames_the_first_is_told():
+    frame = NATIVE.compress(sparse(9 * BLOCK_BYTES, 4, 0.5), DType.float32, Codec.ZVC, BLOCK_BYTES)
+    frame.data[frame.offsets[7] - 4] ^= 1
+    frame.data[frame.offsets[5] - 32] ^= 1  # before it
+    for threads in (1, 4):
+        with pytest.raises(FrameError) as caught:
+            NativeBackend(threads).decompress(frame, np.empty(frame.raw_nbytes, np.uint8))
+        assert caught.value.status == Status.FRAME_CRC
+    with pytest.raises(ValueError, match="threads is 0"):
+        NativeBackend(0)
 
 
 def test_threads_work_at_the_same_time():
@@ -514,6 +594,22 @@ def test_the_extension_checks_its_arguments():
         _native.encode_blocks(data, 1, 3, room)
     with pytest.raises(ValueError, match="payload"):
         _native.decode_blocks(bytes(60), 1, 4, room)
+    for descriptors in (b"", head + head, head + bytes(64), head[:32]):
+        with pytest.raises(ValueError, match=r"descriptors? "):
+            _native.encode_frames(data, descriptors, room)
+    for offsets, starts in (
+        ([], []),
+        ([0, 64], [0]),
+        ([0, room.size + 1], [0, 100]),
+        ([0, 64], [0, 101]),
+        ([64, 0], [0, 100]),
+    ):
+        with pytest.raises(ValueError, match="offsets"):
+            _native.decode_frames(room, offsets, starts, data)
+    with pytest.raises(ValueError, match="element_bytes"):
+        _native.count_zeros(data, 3)
+    with pytest.raises(ValueError, match="whole"):
+        _native.count_zeros(data[:99], 4)
     with pytest.raises(ValueError, match="portable"):
         _native.set_isa("mmx")
     with pytest.raises(ValueError, match="multiples of 8192"):

@@ -25,7 +25,7 @@ inline void store(uint8_t* to, T value) {
 
 // Asks for data that is read or written soon: a processor's own prefetching stops at the end of a
 // page. Past the end of a buffer this is a hint without effect. (Distances: the best measured.)
-#define ACTDMA_PREFETCH_READ(from) __builtin_prefetch((from) + 4096)
+#define ACTDMA_PREFETCH_READ(from) __builtin_prefetch((from) + 8192, 0, 2)
 #define ACTDMA_PREFETCH_WRITE(to) __builtin_prefetch((to) + 2048, 1)
 
 // Where eight elements go, for every mask of eight bits. 0x80 makes a byte shuffle write zero.

@@ -87,6 +87,8 @@ struct Kernels {
   RecordKernels ints[3][2];                  // the second index: whether they are signed
   // Number of bits set in `words` 32-bit words.
   uint32_t (*count_bits)(const uint8_t* mask, size_t words);
+  // Number of elements that have no bit set; the last function is for elements of 8 bytes.
+  size_t (*count_zeros[4])(const uint8_t* raw, size_t chunks);
   // Copies to memory past the caches; `to` and `bytes` are multiples of kLineBytes. The second
   // makes such copies visible to others, in order. Null where the set has nothing of the kind.
   void (*stream)(uint8_t* to, const uint8_t* from, size_t bytes);

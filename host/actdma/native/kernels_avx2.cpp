@@ -102,6 +102,12 @@ ACTDMA_AVX2 inline uint64_t nonzero(const uint8_t* chunk) {
     const __m256i packed =
         _mm256_packs_epi16(_mm256_cmpeq_epi16(low, zero), _mm256_cmpeq_epi16(high, zero));
     return static_cast<uint32_t>(~bits(_mm256_permute4x64_epi64(packed, 0xD8)));
+  } else if constexpr (kLog2 == 3) {
+    const auto pairs = [](__m256i v) ACTDMA_AVX2 {
+      return static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(v)));
+    };
+    return (pairs(_mm256_cmpeq_epi64(low, zero)) | pairs(_mm256_cmpeq_epi64(high, zero)) << 4) ^
+           0xFF;
   } else {
     const auto quads = [](__m256i v) ACTDMA_AVX2 {
       return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(v)));
@@ -137,6 +143,7 @@ ACTDMA_AVX2 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks,
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2, mask++) {
     ACTDMA_PREFETCH_READ(data);
+    ACTDMA_PREFETCH_WRITE(raw);
     shuffle<kLog2>(kTables.expand[*mask], data, raw);
     data += static_cast<size_t>(__builtin_popcount(*mask)) << kLog2;
   }
@@ -395,6 +402,15 @@ ACTDMA_AVX2 uint32_t count_bits(const uint8_t* mask, size_t words) {
   return total;
 }
 
+template <int kLog2>
+ACTDMA_AVX2 size_t count_zeros(const uint8_t* raw, size_t chunks) {
+  size_t set = 0;
+  for (size_t i = 0; i < chunks; i++, raw += kChunkBytes) {
+    set += static_cast<size_t>(__builtin_popcountll(nonzero<kLog2>(raw)));
+  }
+  return chunks * (kChunkBytes >> kLog2) - set;
+}
+
 ACTDMA_AVX2 void stream(uint8_t* to, const uint8_t* from, size_t bytes) {
   for (size_t i = 0; i < bytes; i += 32) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), load32(from + i));
@@ -411,6 +427,7 @@ const Kernels* avx2_kernels() {
                                 {expand<0>, expand<1>, expand<2>},
                                 ACTDMA_RECORDS,
                                 count_bits,
+                                {count_zeros<0>, count_zeros<1>, count_zeros<2>, count_zeros<3>},
                                 stream,
                                 stream_end,
                                 crc32c};

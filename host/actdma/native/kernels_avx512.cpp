@@ -95,14 +95,7 @@ ACTDMA_AVX512 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
 }
 
 ACTDMA_AVX512 inline __m512i load_ahead(const uint8_t* from) {
-#ifndef PRD
-#define PRD 8192
-#define PRH 2
-#endif
-  __builtin_prefetch(from + PRD, 0, PRH);
-#ifdef PRN
-  __builtin_prefetch(from + PRN, 0, 3);
-#endif
+  ACTDMA_PREFETCH_READ(from);
   return _mm512_loadu_si512(from);
 }
 
@@ -169,8 +162,6 @@ class SideRows {
   size_t left_;
 };
 
-// Calls step(rows of the raw data so far, row CRC) for every row of the raw data, with the side's
-// work beside it.
 template <int kLog2, bool kCrc>
 ACTDMA_AVX512 inline uint8_t* compress_rows(const uint8_t* raw, size_t rows, uint8_t* mask,
                                             uint8_t* data, Side& side) {
@@ -498,6 +489,20 @@ ACTDMA_AVX512 uint32_t count_bits(const uint8_t* mask, size_t words) {
   return total;
 }
 
+template <int kLog2>
+ACTDMA_AVX512 size_t count_zeros(const uint8_t* raw, size_t chunks) {
+  size_t zeros = 0;
+  for (size_t i = 0; i < chunks; i++, raw += kChunkBytes) {
+    const __m512i v = _mm512_loadu_si512(raw);
+    const uint64_t unset = kLog2 == 0   ? _mm512_testn_epi8_mask(v, v)
+                           : kLog2 == 1 ? _mm512_testn_epi16_mask(v, v)
+                           : kLog2 == 2 ? _mm512_testn_epi32_mask(v, v)
+                                        : _mm512_testn_epi64_mask(v, v);
+    zeros += static_cast<size_t>(__builtin_popcountll(unset));
+  }
+  return zeros;
+}
+
 ACTDMA_AVX512 void stream(uint8_t* to, const uint8_t* from, size_t bytes) {
   for (size_t i = 0; i < bytes; i += 64) {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
@@ -514,6 +519,7 @@ const Kernels* avx512_kernels() {
                                 {expand<0>, expand<1>, expand<2>},
                                 ACTDMA_RECORDS,
                                 count_bits,
+                                {count_zeros<0>, count_zeros<1>, count_zeros<2>, count_zeros<3>},
                                 stream,
                                 stream_end,
                                 crc32c};

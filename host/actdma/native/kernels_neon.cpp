@@ -76,6 +76,7 @@ void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* ra
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2, mask++) {
     ACTDMA_PREFETCH_READ(data);
+    ACTDMA_PREFETCH_WRITE(raw);
     shuffle<kLog2>(kTables.expand[*mask], data, raw);
     data += static_cast<size_t>(__builtin_popcount(*mask)) << kLog2;
   }
@@ -108,6 +109,8 @@ const Kernels* neon_kernels() {
                              {portable.ints[1][0], portable.ints[1][1]},
                              {portable.ints[2][0], portable.ints[2][1]}},
                             count_bits,
+                            {portable.count_zeros[0], portable.count_zeros[1],
+                             portable.count_zeros[2], portable.count_zeros[3]},
                             nullptr,
                             nullptr,
                             getauxval(AT_HWCAP) & HWCAP_CRC32 ? crc32c : portable.crc32c};

@@ -84,6 +84,7 @@ void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* ra
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += kGroup * kBytes, mask += kGroup / 8) {
     ACTDMA_PREFETCH_READ(data);
+    ACTDMA_PREFETCH_WRITE(raw);
     const uint32_t bits = load<uint16_t>(mask);
 #pragma GCC unroll 16
     for (int i = 0; i < kGroup; i++) {
@@ -92,6 +93,17 @@ void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* ra
       data += set * kBytes;
     }
   }
+}
+
+template <class Item>
+size_t count_zeros(const uint8_t* raw, size_t chunks) {
+  size_t zeros = 0;
+  for (size_t c = 0; c < chunks; c++, raw += kChunkBytes) {
+    Item in_chunk = 0;
+    for (size_t i = 0; i < kChunkBytes; i += sizeof(Item)) in_chunk += load<Item>(raw + i) == 0;
+    zeros += in_chunk;
+  }
+  return zeros;
 }
 
 // A group. Loops over it have a length that is known.
@@ -261,14 +273,16 @@ uint32_t count_bits(const uint8_t* mask, size_t words) {
 }  // namespace
 
 const Kernels* portable_kernels() {
-  static constexpr Kernels kSet{"portable",
-                                {compress<0>, compress<1>, compress<2>},
-                                {expand<0>, expand<1>, expand<2>},
-                                ACTDMA_RECORDS,
-                                count_bits,
-                                nullptr,
-                                nullptr,
-                                crc32c};
+  static constexpr Kernels kSet{
+      "portable",
+      {compress<0>, compress<1>, compress<2>},
+      {expand<0>, expand<1>, expand<2>},
+      ACTDMA_RECORDS,
+      count_bits,
+      {count_zeros<uint8_t>, count_zeros<uint16_t>, count_zeros<uint32_t>, count_zeros<uint64_t>},
+      nullptr,
+      nullptr,
+      crc32c};
   return &kSet;
 }
 

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -158,6 +159,23 @@ uint32_t py_decode_blocks(const py::object& payload, uint32_t codec, uint32_t el
                        coding, side);
 }
 
+size_t py_count_zeros(const py::object& data, uint32_t element_bytes) {
+  const Buffer from(data, PyBUF_SIMPLE);
+  if (element_bytes != 1 && element_bytes != 2 && element_bytes != 4 && element_bytes != 8) {
+    throw py::value_error("element_bytes is not 1, 2, 4 or 8");
+  }
+  if (from.size() % element_bytes) {
+    throw py::value_error("the data is not a whole number of elements");
+  }
+  const auto count = active_kernels().count_zeros[__builtin_ctz(element_bytes)];
+  const py::gil_scoped_release unlocked;
+  const size_t chunks = from.size() / kChunkBytes;
+  uint8_t tail[kChunkBytes];
+  std::memset(tail, 1, kChunkBytes);
+  std::memcpy(tail, from.data() + kChunkBytes * chunks, from.size() % kChunkBytes);
+  return count(from.data(), chunks) + count(tail, 1);
+}
+
 std::vector<uint32_t> py_padded_crcs(const py::object& data, const std::vector<size_t>& borders,
                                      size_t threads) {
   const Buffer from(data, PyBUF_SIMPLE);
@@ -224,6 +242,8 @@ PYBIND11_MODULE(_native, m) {
         "not belong to them. Returns the status.");
   m.def("crc32c", &py_crc32c, py::arg("data"), py::arg("value") = 0,
         "CRC-32C of `data`, continuing `value`.");
+  m.def("count_zeros", &py_count_zeros, py::arg("data"), py::arg("element_bytes"),
+        "Elements of 1, 2, 4 or 8 bytes in `data` that have no bit set.");
   m.def("padded_crcs", &py_padded_crcs, py::arg("data"), py::arg("borders"), py::arg("threads") = 1,
         "CRC-32C of each part of `data` between the `borders`, padded with zeros to 64 bytes.");
   m.def("isas", &isas, "Instruction sets this processor can run, the slowest first.");

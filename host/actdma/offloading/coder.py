@@ -66,6 +66,14 @@ class Coder:
         """Whether ``data`` is what the frame was made of."""
         return frame.holds(data, getattr(self._cpu, "padded_crcs", None))
 
+    def zeros(self, frame: Frame, data: np.ndarray) -> int:
+        """Elements of ``data``, of which ``frame`` was made, without any bit set (-0.0 has one)."""
+        if frame.zeros is not None:
+            return frame.zeros
+        size = frame.dtype.element_bytes
+        count = getattr(self._cpu, "count_zeros", None)
+        return count(data, size) if count else int(np.sum(data.view(f"u{size}") == 0))
+
     def sample(self, data: np.ndarray, dtype: DType, codec: Codec) -> Frame:
         """The frame of a few blocks from all over ``data``, by the CPU's codec."""
         blocks = data[: data.size // BLOCK_BYTES * BLOCK_BYTES].reshape(-1, BLOCK_BYTES)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ..arrays import torch_dtype_code
-from ..frame import Codec, DType, FrameError, Status
+from ..frame import Codec, FrameError, Status
 from .arena import Arena
 from .coder import Coder
 from .held import Held
@@ -72,7 +72,7 @@ class PackedSpan:
         record.compress_s = time.perf_counter() - began
         record.compress_cycles = self._frame.cycles
         record.stored_bytes = self._frame.nbytes
-        record.zero_fraction = zero_fraction(data, dtype, self._frame.zeros)
+        record.zero_fraction = coder.zeros(self._frame, data) / (data.size // dtype.element_bytes)
         self._digest = digest(data) if verify else None
         self._share = memory.held.add(self._frame.nbytes)
 
@@ -136,15 +136,6 @@ class PackedSpan:
                 what = f"tensor {self.record.index} came back with other bits"
                 raise FrameError(Status.RAW_CRC, what)
         return room.decoded()
-
-
-def zero_fraction(data: np.ndarray, dtype: DType, zeros: int | None) -> float:
-    """Fraction of the elements in ``data`` without any bit set (-0.0 has one); ``zeros``: how many,
-    if that is known."""
-    elements = data.view(f"u{dtype.element_bytes}")
-    if zeros is None:
-        zeros = elements.size - np.count_nonzero(elements)
-    return zeros / elements.size
 
 
 def digest(data: np.ndarray) -> bytes:
