@@ -271,3 +271,47 @@ def test_report():
     assert {"0", "2", "3", "8"} <= {r.module for r in report.records}
     assert "emulated FPGA board" in str(report)
     assert len(str(report).splitlines()) > len(report.records)
+
+
+def test_a_small_view_does_not_keep_a_large_storage():
+    x = leaf(100_000)
+    with offload(min_bytes=8192) as session:
+        y = (x * 2)[:10].sin().sum()
+    assert session.held_bytes < 1000
+    y.backward()
+    assert torch.equal(x.grad[:10], 2 * (2 * x.detach()[:10]).cos())
+
+
+def kept_or_not(x, **options):
+    """The record of a session on the CPU that saves ``x`` twice, after backward."""
+    weight = torch.ones_like(x).requires_grad_()
+    with offload(**{"min_ratio": 1.05, **options}) as session:
+        y = (weight * x).sum() + (weight * x).sum()
+    held = session.held_bytes
+    y.backward()
+    assert torch.equal(weight.grad, 2 * x)
+    (record,) = session.report().records
+    return record, held, session.report().kept
+
+
+def test_what_hardly_shrinks_stays_as_it_is():
+    """With zvc, dense data would cost time and save nothing; zve packs its exponents."""
+    dense = torch.randn(100_000)
+    record, held, kept = kept_or_not(dense)
+    assert (record.backend, record.stored_bytes, record.saves) == ("kept", 400_000, 2)
+    assert held == 400_000
+    assert kept["dense"] == 2
+    assert kept_or_not(dense, codec="zve")[0].backend == "native"
+    assert kept_or_not(dense, min_ratio=0)[0].backend == "native"
+    assert kept_or_not(dense.relu())[0].backend == "native"
+
+
+def test_an_in_place_change_of_what_is_kept_is_detected():
+    w = leaf(100_000)
+    with offload(min_ratio=1.05):
+        h = w * 2
+        y = h.sin()
+        h.add_(1)
+    loss = y.sum()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

@@ -81,12 +81,13 @@ class Packer:
         if record is not None:
             record.saves += 1
             return True
-        nbytes = needed[1] - needed[0]
+        start, stop = span_to_pack(t, needed)
+        nbytes = stop - start
         if nbytes < _WORTH_A_SAMPLE or nbytes < storage.nbytes():
             return False
         codec = self._codec_of(t.dtype)
         dtype = torch_dtype_code(t.dtype)
-        sample = self._coder.sample(Source(t).bytes(*needed), dtype, codec)
+        sample = self._coder.sample(Source(t).bytes(start, stop), dtype, codec)
         if sample.ratio >= self._min_ratio:
             return False
         record = _record(len(self.records), t, module, nbytes)

@@ -77,13 +77,12 @@ def offload(
     it, leaves that require grad count as parameters. ``codec``: that of `actdma.compress`; a tensor
     of a dtype that it does not take goes through the one that suits it best (`Record.codec` tells).
     ``backend``: "board" (the board of `actdma.open_board`), "native" (the CPU), "reference"
-    (NumPy), or an `actdma.backend.Backend`. ``min_bytes``: smaller tensors stay as they are.
-    ``frame_bytes``: raw bytes per frame, a multiple of 8192; None is 4 MiB, and 1 MiB for "native",
-    whose threads (as many as PyTorch's) share frames out. ``verify``: compare a hash of every
-    tensor when it comes back (`Record.bit_identical`); the backward pass ends in
-    `actdma.FrameError` if it differs.
-    ``queue_bytes``: raw bytes that may wait for a thread which packs while forward goes on, and are
-    decoded ahead in backward; forward waits when they are exceeded. 0 packs in forward's own
+    (NumPy), or an `actdma.backend.Backend`. ``min_bytes``: tensors of smaller storages stay as
+    they are. ``frame_bytes``: raw bytes per frame, a multiple of 8192; None is 4 MiB, and 1 MiB for
+    "native", whose threads (as many as PyTorch's) share frames out. ``verify``: compare a hash of
+    every tensor when it comes back (`Record.bit_identical`); the backward pass ends in
+    `actdma.FrameError` if it differs. ``queue_bytes``: raw bytes that may wait for a thread which
+    packs while forward goes on, and are decoded ahead in backward; forward waits when they are exceeded. 0 packs in forward's own
     thread; None is 256 MiB for a board and for models that are not on the CPU, 0 else.
     ``break_even_bytes``: smaller tensors are left to the CPU's codec; None: as the board measured.
     ``min_ratio``: where the CPU compresses its own memory, large tensors that would shrink by less
@@ -230,23 +229,23 @@ class Session:
         if reason is None and in_rrelu():
             reason = "rrelu"
         plain = reason in (None, "rrelu")
-        needed = touched(t) if plain else (0, 0)
         if reason is None:
-            if needed[1] - needed[0] < self._min_bytes:
+            needed = touched(t)
+            if max(needed[1] - needed[0], t.untyped_storage().nbytes()) < self._min_bytes:
                 reason = "small"
             elif self._packer.better_kept(t, needed, self._names.current):
                 reason = "dense"
             else:
                 return self._packer.pack(t, needed, self._names.current)
         self._kept[reason] += 1
-        return Kept(t, self._share(t, needed[1] - needed[0]) if plain else None)
+        return Kept(t, self._share(t) if plain else None)
 
-    def _share(self, t: torch.Tensor, nbytes: int) -> Share:
+    def _share(self, t: torch.Tensor) -> Share:
         """The share that a kept tensor has of what is held: one for each storage."""
         storage = t.untyped_storage()
         known = self._shares.get(storage)
         share = known and known()
         if share is None:
-            share = self._held.add(nbytes)
+            share = self._held.add(storage.nbytes())
             self._shares.put(storage, weakref.ref(share))
         return share
