@@ -7,12 +7,14 @@ VENV ?= .venv
 # is enough. To take wheels from an index of your choice, set PIP_EXTRA_INDEX_URL or PIP_INDEX_URL.
 TORCH ?= torch==2.13.0
 ARGS ?=
+# A folder with weights and images for the benchmarks (benchmarks/networks.py); random ones without.
+DATA ?=
 PYTEST ?= -m pytest -q
 
 BIN := $(VENV)/bin
 SOURCES := $(shell find host hls/include -name '*.[ch]pp' 2>/dev/null)
 
-.PHONY: demo test test-fast lint format csim bench clean help
+.PHONY: demo test test-fast lint format csim fuzz sanitize bench clean help
 demo: $(VENV)/built
 	$(BIN)/actdma measure $(ARGS)
 
@@ -36,10 +38,30 @@ format: $(VENV)/tested
 csim: $(VENV)/built
 	$(MAKE) -C hls csim PYTHON=$(abspath $(BIN))/python
 
+# Each fuzzer for so many seconds.
+SECONDS ?= 60
+fuzz: $(VENV)/tested
+	$(MAKE) -C tests/fuzz run SECONDS=$(SECONDS) PYTHON=$(abspath $(BIN))/python
+
+# The tests with both extensions under the sanitizers, in a copy of the tree; ARGS go to pytest.
+SANITIZED := build/sanitized
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -O1 -g
+RUNTIMES = $(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libstdc++.so)
+sanitize: $(VENV)/tested
+	mkdir -p $(SANITIZED)
+	git ls-files -zco --exclude-standard | xargs -0 cp -u --parents -t $(SANITIZED)
+	cd $(SANITIZED) && ACTDMA_SANITIZE="$(SANITIZE)" $(abspath $(BIN))/python setup.py -q build_ext --inplace
+	cd $(SANITIZED) && PYTHONPATH=host LD_PRELOAD="$(RUNTIMES)" PYTHONMALLOC=malloc \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	  $(abspath $(BIN))/python $(PYTEST) $(if $(ARGS),$(ARGS),-m "not slow")
+
 bench: $(VENV)/built
 	$(BIN)/python benchmarks/native.py
 	$(BIN)/python benchmarks/emulated_board.py
+	$(BIN)/python benchmarks/board_stream.py
 	$(BIN)/python benchmarks/fabric.py
+	$(BIN)/python benchmarks/step.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/memory.py $(if $(DATA),--data $(DATA))
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -63,6 +85,8 @@ help:
 	@sed -n 's/^# make/make/p' Makefile
 	@echo 'make test-fast   the tests that take seconds'
 	@echo 'make lint        ruff, clang-format, hls/check; make format mends'
+	@echo 'make fuzz        each fuzzer of tests/fuzz for a minute, or for SECONDS=N'
+	@echo 'make sanitize    the tests under ASan and UBSan; ARGS="tests/test_native.py" for some'
 	@echo 'make csim        the HLS benches, without vendor tools'
 	@echo 'make bench       the tables of docs/performance.md and docs/fabric.md'
 	@echo 'make -C overlay BOARD=kv260   a bitstream, where Vitis and Vivado are installed'

@@ -1,6 +1,7 @@
 """Builds the two C++ extensions, and says where pynq finds overlays and notebooks; everything else
 is in pyproject.toml."""
 
+import os
 import platform
 import shutil
 from glob import glob
@@ -15,6 +16,8 @@ ParallelCompile("ACTDMA_BUILD_JOBS").install()
 
 # The emulated fabric's speed hangs on these; every x86-64 CPU since 2009 has them.
 X86 = ("-msse4.2", "-mpopcnt") if platform.machine() == "x86_64" else ()
+# `make sanitize` builds with its own options.
+SANITIZE = os.environ.get("ACTDMA_SANITIZE", "").split()
 
 
 def extension(name: str, folder: str, flags: tuple[str, ...] = ()) -> Pybind11Extension:
@@ -25,7 +28,11 @@ def extension(name: str, folder: str, flags: tuple[str, ...] = ()) -> Pybind11Ex
         include_dirs=["hls/include"],
         depends=headers,
         cxx_std=17,
-        extra_compile_args=["-O2", "-g0", "-Wall", "-Wextra", "-Wno-unknown-pragmas", *flags],
+        extra_compile_args=[
+            *("-O2", "-g0", "-Wall", "-Wextra", "-Wno-unknown-pragmas", *flags),
+            *SANITIZE,
+        ],
+        extra_link_args=SANITIZE,
     )
 
 

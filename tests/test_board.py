@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ import pytest
 import actdma
 from actdma.api import backend_of
 from actdma.board import Board, BoardError, open_on, opener
-from actdma.board.link import decode_status
-from actdma.frame import Engine, Frame, FrameError
+from actdma.board.link import ACCESSES, Link, decode_status
+from actdma.board.pipeline import Passage
+from actdma.board.staging import SLOTS
+from actdma.frame import Codec, DType, Engine, Frame, FrameError
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +36,7 @@ def test_info(lanes):
         assert board.kind == "emulated"
         info = board.info()
     assert info.pop("clock_mhz") == pytest.approx(250, rel=1e-3)
+    assert info.pop("break_even_bytes") == board.break_even_bytes
     assert info == {
         "kind": "emulated",
         "device": "emulated",
@@ -43,6 +47,8 @@ def test_info(lanes):
         "length_bits": 26,
         "versions": {"compressor": 1, "decompressor": 1},
         "modelled": True,
+        "faults": 0,
+        "retries": 0,
     }
 
 
@@ -67,6 +73,105 @@ def test_cycles(board):
         frame = actdma.compress(x, backend=untimed)
         assert frame.cycles is None
         assert untimed.decompress(frame, out) is None
+
+
+@pytest.mark.parametrize("frame_bytes", [16384, 131072])
+def test_a_long_stream_takes_as_long_as_its_slowest_stage(board, frame_bytes):
+    """Modelled, driver included, of 64 frames: the others are hidden behind it, and the time is
+    that of the transfer alone at the least. Of one frame: nothing is hidden."""
+    raw = sparse(64 * frame_bytes // 4).view(np.uint8)
+    clock = 1e6 * board.info()["clock_mhz"]
+    frame = board.compress(raw, DType.float32, Codec.ZVC, frame_bytes)
+    there, cycles = board.modelled_time, [frame.cycles]
+    cycles.append(board.decompress(frame, np.empty_like(raw)))
+    for time, fabric in zip((there, board.modelled_time), cycles, strict=True):
+        assert fabric / clock < time.stages.transfer < time.seconds < sum(time.stages)
+        assert 0.9 * time.seconds <= max(time.stages) <= time.seconds
+    board.compress(raw[:frame_bytes], DType.float32, Codec.ZVC, frame_bytes)
+    one = board.modelled_time
+    assert one.seconds == pytest.approx(sum(one.stages))
+    assert one.seconds > 1.5 * there.seconds / 64
+
+
+def test_without_a_second_slot_nothing_overlaps():
+    """The modelled time is that of what the driver did."""
+    raw = sparse(100_000).view(np.uint8)
+    with (
+        actdma.emulation.install(activate=False, memory_bytes=160 << 10) as emulation,
+        open_on(emulation, frame_bytes=65536) as board,
+    ):
+        assert board._staging.slots == 1
+        board.compress(raw, DType.float32, Codec.ZVC, 65536)
+        time = board.modelled_time
+        assert time.seconds == pytest.approx(sum(time.stages))
+
+
+def test_modelled_time_is_the_threads_own(board):
+    board.compress(sparse(5000).view(np.uint8), DType.float32, Codec.ZVC)
+    mine, others = board.modelled_time, []
+
+    def work():
+        others.append(board.modelled_time)
+        board.compress(sparse(90_000).view(np.uint8), DType.float32, Codec.ZVC)
+        others.append(board.modelled_time)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert others[0] is None
+    assert others[1].seconds > board.modelled_time.seconds == mine.seconds
+    with actdma.open_board("emulated", timed=False) as untimed:
+        actdma.compress(sparse(5000), backend=untimed)
+        assert untimed.modelled_time is None
+
+
+def test_register_accesses_of_a_transfer(monkeypatch):
+    """The number that the model of time counts with."""
+    with actdma.emulation.install(activate=False) as emulation, open_on(emulation) as board:
+        accesses = []
+        for dma in emulation.dmas.values():
+            for access in (dma.read, dma.write):
+
+                def counted(*arguments, access=access):
+                    accesses.append(arguments)
+                    return access(*arguments)
+
+                monkeypatch.setattr(dma, access.__name__, counted)
+        actdma.compress(sparse(100_000), backend=board, frame_bytes=65536)
+        assert len(accesses) == ACCESSES * -(-400_000 // 65536)
+
+
+def test_three_frames_are_under_way(board, monkeypatch):
+    """While one is in the fabric, the next is copied in and the one before is taken, by another
+    thread."""
+    raw, log, lock = sparse(50_000).view(np.uint8), [], threading.Lock()
+    fill, take, start, finish = Passage.fill, Passage.take, Link.start, Link.finish
+
+    def logged(name, call):
+        def work(*arguments):
+            with lock:
+                log.append((name, threading.get_ident()))
+            return call(*arguments)
+
+        return work
+
+    monkeypatch.setattr(Passage, "fill", logged("fill", fill))
+    monkeypatch.setattr(Passage, "take", logged("take", take))
+    monkeypatch.setattr(Link, "start", logged("start", start))
+    monkeypatch.setattr(Link, "finish", logged("finish", finish))
+    board.compress(raw, DType.float32, Codec.ZVC, 8192)
+    names = [name for name, _ in log]
+    frames = -(-raw.size // 8192)
+    assert names[:4] == ["fill", "start", "fill", "finish"]
+    assert names[-4:] == ["start", "take", "finish", "take"]
+    steps = " ".join(names).split("start")[2:-1]
+    assert len(steps) == frames - 2
+    for step in steps:
+        assert sorted(step.split()) == ["fill", "finish", "take"]
+        assert step.split()[-1] == "finish"
+    takers = {thread for name, thread in log[:-1] if name == "take"}
+    assert len(takers) == 1
+    assert takers.isdisjoint({thread for name, thread in log if name != "take"})
 
 
 def test_tensors(board):
@@ -116,7 +221,7 @@ def test_boards_do_not_disturb_each_other(board):
 def test_on_an_installed_emulation():
     with actdma.emulation.install() as emulation, open_on(emulation) as board:
         actdma.compress(sparse(10), backend=board)
-        assert emulation.memory.live == 2
+        assert emulation.memory.live == 2 * SLOTS
 
 
 def test_shared_board():
@@ -191,16 +296,16 @@ def test_use_within_a_frame_of_the_same_thread(monkeypatch):
     with actdma.open_board("emulated", timed=False) as board:
         good = bytes(actdma.compress(x, backend=board))
         link = board._links[Engine.COMPRESSOR]
-        exchange = link.exchange
+        start = link.start
 
         def interrupted(send, receive):
             for use in (lambda: actdma.compress(sparse(300), backend=board), board.close):
                 with pytest.raises(BoardError, match="in use by this very thread"):
                     use()
                 refused.append(use)
-            return exchange(send, receive)
+            return start(send, receive)
 
-        monkeypatch.setattr(link, "exchange", interrupted)
+        monkeypatch.setattr(link, "start", interrupted)
         assert bytes(actdma.compress(x, backend=board)) == good
         assert len(refused) == 2
         monkeypatch.undo()

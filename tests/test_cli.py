@@ -112,6 +112,7 @@ def test_a_model_by_module_name(folder, capsys):
         (["--backend", "gpu"], "unknown backend 'gpu'"),
         (["--frame-bytes", "100"], "frame_bytes is 100"),
         (["--backend", "board", "--board", "toy"], "unknown kind of board 'toy'"),
+        (["--backend", "native", "--board", "toy"], "'toy' goes with backend 'board'"),
         (["--json", "network.py/r.json"], "cannot write network.py/r.json"),
     ],
 )

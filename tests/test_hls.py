@@ -13,6 +13,7 @@ from actdma.codecs import parameters, reference, takes
 from actdma.frame import (
     ALLOWED_MODES,
     LOSSLESS,
+    BsrShape,
     Codec,
     Descriptor,
     DType,
@@ -249,6 +250,36 @@ def test_a_packet_that_is_not_a_multiple_of_64_bytes_is_refused(kind, left_out):
         packet = reference.encode_frame(raw, descriptor)
     answer = exchange(Engine(kind), packet[:-left_out], 1 << 12)
     assert Trailer.unpack(answer).status == Status.LENGTH
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("size", [1, 20, 60, 63, 129, 192 - 4, 192 + 16, 192 + 32])
+def test_a_length_off_64_bytes_hides_what_is_wrong_inside(lanes, size):
+    raw = sparse(np.random.default_rng(0), 640, 4, 0.5)
+    packet = reference.encode_frame(raw, Descriptor(raw_bytes=raw.size))[:size].copy()
+    if size > 64:
+        packet[64] |= 15  # the first block's mode
+    with pytest.raises(FrameError) as found:
+        reference.decode_frame(packet)
+    answer = exchange(Engine("decompress", lanes), packet, 1 << 12)
+    assert Trailer.unpack(answer).status == found.value.status == Status.LENGTH
+    assert answer.size % 64 == 0
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize(("dtype", "size"), [(DType.float32, 64), (DType.bfloat16, 32)])
+def test_bsr_answers_are_whole_lines_also_when_a_block_is_bad(lanes, dtype, size):
+    words = BsrShape(4, 0, BsrShape.KINDS.index(dtype), 3, 0).parameters
+    descriptor = Descriptor(Codec.BSR, dtype.itemsize, 9 * size, dtype=dtype, parameters=words)
+    raw = sparse(np.random.default_rng(0), 9 * size, dtype.itemsize, 0.9)
+    good = reference.encode_frame(raw, descriptor)
+    bad_mask = good.copy()
+    bad_mask[64 + 4 + 3 * size] |= 8  # of the second row: a fourth block
+    cut_off = np.concatenate([good[:256], good[-64:]])
+    for packet, status in ((bad_mask, Status.BLOCK), (cut_off, Status.LENGTH)):
+        answer = exchange(Engine("decompress", lanes), packet, 1 << 12)
+        assert answer.size % 64 == 0
+        assert Trailer.unpack(answer).status == status
 
 
 def test_threads_take_turns_with_an_engine():

@@ -8,10 +8,13 @@ import hypothesis.strategies as st
 import numpy as np
 import torch
 
-from actdma.offloading import empty_cache, session
+from actdma.offloading import empty_cache
 from actdma.offloading.arena import Arena
 from actdma.offloading.held import Held
+from actdma.offloading.session import _arenas
 from sessions import leaf, offload
+
+PACKED, DECODED = _arenas["packed"], _arenas["decoded"]
 
 
 def test_blocks_are_aligned_and_apart():
@@ -116,13 +119,13 @@ def test_steps_use_the_memory_of_those_before():
     empty_cache()
     x = leaf(300_000)
     step(x)
-    after_one = session._PACKED.nbytes, session._DECODED.nbytes
+    after_one = PACKED.nbytes, DECODED.nbytes
     for _ in range(5):
         step(x)
-    assert (session._PACKED.nbytes, session._DECODED.nbytes) == after_one
-    assert session._PACKED.used == session._DECODED.used == 0
+    assert (PACKED.nbytes, DECODED.nbytes) == after_one
+    assert PACKED.used == DECODED.used == 0
     empty_cache()
-    assert session._PACKED.nbytes == session._DECODED.nbytes == 0
+    assert PACKED.nbytes == DECODED.nbytes == 0
 
 
 def test_held_bytes_of_a_session():
@@ -151,11 +154,11 @@ def test_a_tensor_with_two_consumers_is_decoded_once_and_freed_after_the_last():
         h = x * 2
         y = h.sin() + h.cos()
         z = y.sum()
-    hook = x.register_hook(lambda g: alive.append(session._DECODED.used))
+    hook = x.register_hook(lambda g: alive.append(DECODED.used))
     z.backward()
     hook.remove()
     assert [r.decompressions for r in s.report().records] == [1]
-    assert session._DECODED.used == 0
+    assert DECODED.used == 0
     assert torch.isfinite(x.grad).all()
 
 
@@ -165,6 +168,6 @@ def test_a_second_backward_pass_decodes_once_again():
         h = x * 2
         y = (h.sin() + h.cos()).sum()
     y.backward(retain_graph=True)
-    assert session._DECODED.used == 0
+    assert DECODED.used == 0
     y.backward()
     assert [r.decompressions for r in s.report().records] == [2]

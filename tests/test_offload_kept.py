@@ -250,14 +250,14 @@ def test_what_is_not_a_model_is_named():
 
 def test_a_report_before_backward_says_so():
     model = networks.relu_cnn()
-    with offload(model, backend="board") as session:
+    with offload(model, backend="board", break_even_bytes=0) as session:
         model(networks.images())
     assert "GB/s in, nothing has come back yet (modelled)" in str(session.report())
 
 
 def test_report():
     model = networks.relu_cnn()
-    session = offload(model, backend="board", verify=True)
+    session = offload(model, backend="board", break_even_bytes=0, verify=True)
     networks.step(model, networks.images(), session)
     report = session.report()
     totals = report.totals()

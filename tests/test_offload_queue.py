@@ -1,7 +1,9 @@
 """`actdma.offload` packs in a thread of its own, and decodes ahead."""
 
+import contextlib
 import copy
 import gc
+import os
 import threading
 import time
 import weakref
@@ -25,11 +27,11 @@ class Slow(NativeBackend):
     def __init__(self):
         super().__init__()
         self.go = threading.Event()
-        self.threads = set()
+        self.packers = set()
         self.decoded = []
 
     def compress(self, *arguments):
-        self.threads.add(threading.current_thread())
+        self.packers.add(threading.current_thread())
         assert self.go.wait(20)
         return super().compress(*arguments)
 
@@ -103,7 +105,7 @@ def test_forward_does_not_wait_and_memory_is_bounded():
     backend, x = Slow(), leaf(1000)
     with offload(backend=backend, queue_bytes=1 << 20) as s:
         y = (x * 2).sin().exp().sum()  # returns though nothing is packed
-    assert threading.current_thread() not in backend.threads
+    assert threading.current_thread() not in backend.packers
     backend.go.set()
     y.backward()
     assert len(records(s)) == 2
@@ -201,8 +203,6 @@ def accumulated(model, x, make):
 
 @pytest.mark.parametrize("queue_bytes", [0, 1 << 20])
 def test_gradients_accumulate(queue_bytes):
-    import contextlib
-
     model, x = networks.resnet(), networks.images()
     other = copy.deepcopy(model)
     plain = accumulated(model, x, contextlib.nullcontext)
@@ -302,3 +302,29 @@ def test_spans_die_with_their_graph():
     until(lambda: not any(frame() for frame in frames))
     assert frames
     assert not any(frame() for frame in frames)
+
+
+def test_a_forked_child_trains_in_a_session_of_its_own():
+    """And is told so if it goes on with the parent's, whose thread it has not."""
+    x = leaf(1000)
+    shared = offload(queue_bytes=1 << 20)
+
+    def step(session):
+        x.grad = None
+        with session:
+            y = (x * 2).sin().sum()
+        y.backward()
+        return torch.equal(x.grad, 2 * (2 * x.detach()).cos())
+
+    assert step(shared)
+    child = os.fork()
+    if not child:
+        code = 1
+        with contextlib.suppress(BaseException):
+            good = step(offload(queue_bytes=1 << 20))
+            try:
+                step(shared)
+            except RuntimeError as error:
+                code = 0 if good and "another process" in str(error) else 2
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -189,6 +189,14 @@ def test_sizes_are_limited(tmp_path, monkeypatch):
         fetch("kv260", source)
 
 
+def test_what_is_read_as_a_whole_is_short(tmp_path):
+    source = make_set(tmp_path / "set")
+    (source / "actdma.json").write_text('{"board": "kv260"}' + " " * (1 << 20))
+    write_manifest(source)
+    with pytest.raises(FetchError, match=r"actdma\.json of .* is larger than 1048576 bytes"):
+        fetch("kv260", source)
+
+
 def test_cache_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("ACTDMA_CACHE", str(tmp_path / "file"))

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import actdma
 from actdma.backend import descriptors
+from actdma.board import open_on
 from actdma.codecs import Coding, Pool, reference
 from actdma.frame import (
     FRAME_BYTES,
@@ -38,6 +39,7 @@ from actdma.frame import (
     frame_bound,
 )
 from actdma.native import _native
+from actdma.overlay.design import load_design
 from test_hls import LANES, exchange, request, reseal, tampered
 
 ROOT = Path(__file__).parents[1]
@@ -479,10 +481,12 @@ def test_decoding_makes_no_more_than_the_maps():
 
 
 def test_a_board_says_what_its_transfers_hold():
-    with actdma.open_board("emulated", timed=False) as board:
+    design = load_design(length_bits=20)
+    with (
+        actdma.emulation.install(timed=False, activate=False, design=design) as emulation,
+        open_on(emulation, frame_bytes=65536) as board,
+    ):
         x = np.zeros((1, 1 << 13, 1 << 12), np.int8)
-        link = board._links[1]
-        link.max_bytes = 1 << 20
         with pytest.raises(
             ValueError, match=f"a map has {1 << 25} bytes; through this board's DMA"
         ):

@@ -17,14 +17,21 @@ __all__ = [
     "Frame",
     "FrameError",
     "compress",
+    "compress_async",
     "decompress",
+    "decompress_async",
     "emulation",
     "offload",
     "open_alveo",
     "open_board",
 ]
 
-_LAZY = {"open_alveo": ".alveo", "open_board": ".board"}
+_LAZY = {
+    "compress_async": ".awaitable",
+    "decompress_async": ".awaitable",
+    "open_alveo": ".alveo",
+    "open_board": ".board",
+}
 _LAZY_MODULES = ("alveo", "board", "emulation", "measure", "native")
 
 

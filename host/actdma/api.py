@@ -109,15 +109,11 @@ def decompress(
 
     From a frame's bytes: a flat NumPy array of the frame's dtype (bfloat16 and float8, which NumPy
     lacks, as unsigned integers), of codec bsr a matrix of whole blocks; shape and library are not
-    part of the format. ``max_bytes``: the most data that frames from outside may announce.
-    `actdma.FrameError` if the frame is not good.
+    part of the format. ``max_bytes``: the most data that frames from outside may announce, else
+    they hold at most 2048 times their own bytes (a block of zeros takes a word for 8 KiB); nothing
+    is allocated for more. `actdma.FrameError` if the frame is not good.
     """
-    if not isinstance(frame, Frame):
-        if not isinstance(frame, (bytes, bytearray, memoryview)):
-            raise TypeError(f"expected a Frame or its bytes, got {type(frame).__name__}")
-        frame = Frame.parse(frame, max_bytes)
-    elif max_bytes is not None and frame.raw_nbytes > max_bytes:
-        raise FrameError(Status.RAW_BYTES, f"more than {max_bytes} bytes of data")
+    frame = Frame.of(frame, max_bytes)
     out = np.empty(frame.raw_nbytes, np.uint8)
     backend_of(backend).decompress(frame, out)
     if frame.dtype == DType.bool and out.size and out.max() > 1:

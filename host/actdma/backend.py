@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from .codecs import Coding, parameters, reference
 from .frame import (
     BLOCK_BYTES,
     FRAME_BYTES,
+    HEADER_BYTES,
     MAX_RAW_BYTES,
     Codec,
     Descriptor,
@@ -24,6 +26,8 @@ from .frame import (
 
 # What vector code may write behind the last frame.
 _SLACK = 2048
+# Tensors cut into more frames than that are cut anew each time.
+_REMEMBERED_FRAMES = 64
 
 
 @runtime_checkable
@@ -60,7 +64,8 @@ class Backend(Protocol):
 def descriptors(
     raw_bytes: int, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
 ) -> Iterator[Descriptor]:
-    """How a tensor is cut: one descriptor per frame, at least one."""
+    """How a tensor is cut: one descriptor per frame, at least one. ValueError for a
+    ``frame_bytes`` that is not allowed."""
     if not (isinstance(frame_bytes, numbers.Integral) and 0 < frame_bytes <= MAX_RAW_BYTES) or (
         frame_bytes % BLOCK_BYTES
     ):
@@ -68,6 +73,14 @@ def descriptors(
             f"frame_bytes is {frame_bytes!r}, allowed are multiples of {BLOCK_BYTES} up to "
             f"{MAX_RAW_BYTES}"
         )
+    if raw_bytes > _REMEMBERED_FRAMES * frame_bytes:
+        return _cut(raw_bytes, dtype, codec, frame_bytes)
+    return iter(_remembered_cut(raw_bytes, dtype, codec, int(frame_bytes)))
+
+
+def _cut(
+    raw_bytes: int, dtype: DType, codec: Codec | Coding, frame_bytes: int
+) -> Iterator[Descriptor]:
     coding = codec if isinstance(codec, Coding) else Coding(codec, parameters(codec, dtype))
     frames = list(coding.cut(raw_bytes, frame_bytes))
     for number, (size, words) in enumerate(frames):
@@ -80,6 +93,12 @@ def descriptors(
             last=number == len(frames) - 1,
             dtype=dtype,
         )
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _remembered_cut(*tensor: Any) -> tuple[Descriptor, ...]:
+    """`_cut` of a tensor whose like comes in every training step."""
+    return tuple(_cut(*tensor))
 
 
 def compress_bound(
@@ -117,7 +136,7 @@ def packets_into(
     """
     position, first = 0, None
     for number, packet in enumerate(frame.packets()):
-        descriptor = Descriptor.unpack(packet)
+        descriptor = _remembered_descriptor(bytes(packet[:HEADER_BYTES]))
         first = first or descriptor
         check_sequence(descriptor, first, number)
         if descriptor.last != (number == len(frame.offsets) - 2):
@@ -127,6 +146,9 @@ def packets_into(
             raise FrameError(Status.RAW_BYTES, f"{end} bytes of data where {out.size} are expected")
         yield descriptor, packet, out[position:end]
         position = end
+
+
+_remembered_descriptor = functools.lru_cache(maxsize=1024)(Descriptor.unpack)
 
 
 class ReferenceBackend:

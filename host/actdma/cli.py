@@ -103,7 +103,7 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
     )
     add(
         "--board",
-        help="auto, emulated or hardware; ACTDMA_BOARD or auto if not given",
+        help="auto, emulated or hardware, for --backend board; ACTDMA_BOARD or auto if not given",
     )
     add(
         "--timing",

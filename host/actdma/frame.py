@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
+import math
+import numbers
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import crc32c as _crc32c
@@ -24,6 +26,7 @@ PARAMETERS = 8  # words of the descriptor that belong to the codec
 ALIGN = 64
 BLOCK_BYTES = 8192
 MAX_RAW_BYTES = 1 << 30
+MAX_EXPANSION = BLOCK_BYTES // 4  # raw bytes per byte of a frame: a block of zeros is one word
 POOL_ROW_BYTES = 16384  # longest row of a map: the line buffer of the engines
 FRAME_BYTES = 4 << 20  # raw data per frame unless the caller asks otherwise
 
@@ -257,6 +260,12 @@ def padded(nbytes: int) -> int:
     return -(-nbytes // ALIGN) * ALIGN
 
 
+def padded_crcs(data: np.ndarray, borders: list[int]) -> list[int]:
+    """CRC-32C of each part of ``data`` (uint8, 1-D) between the borders, padded to 64 bytes."""
+    parts = [data[start:stop] for start, stop in itertools.pairwise(borders)]
+    return [crc(bytes(padded(part.size) - part.size), crc(part)) for part in parts]
+
+
 def blocks(raw_bytes: int) -> int:
     """Number of blocks that hold ``raw_bytes`` of data."""
     return -(-padded(raw_bytes) // BLOCK_BYTES)
@@ -287,7 +296,8 @@ class Descriptor:
 
     def __post_init__(self) -> None:
         missing = PARAMETERS - len(self.parameters)
-        object.__setattr__(self, "parameters", (*self.parameters, *(0,) * missing))
+        if missing:
+            object.__setattr__(self, "parameters", (*self.parameters, *(0,) * missing))
 
     @classmethod
     def identify(cls, sequence: int = 0) -> Descriptor:
@@ -535,6 +545,7 @@ class Frame:
     ``cycles`` the fabric's clock cycles that compressing took (None where no fabric was used),
     ``layout`` what `actdma.arrays` needs to rebuild the caller's array (None: a flat array),
     ``zeros`` how many elements had no bit set (None where the backend did not count).
+    `FrameError` if ``raw_nbytes`` is more than ``data`` can hold.
     """
 
     data: np.ndarray
@@ -545,6 +556,12 @@ class Frame:
     cycles: int | None = None
     layout: object | None = None
     zeros: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.raw_nbytes > MAX_EXPANSION * self.nbytes:
+            raise FrameError(
+                Status.RAW_BYTES, f"{self.raw_nbytes} bytes of data in {self.nbytes} bytes"
+            )
 
     @property
     def nbytes(self) -> int:
@@ -570,17 +587,28 @@ class Frame:
         for start, stop in itertools.pairwise(self.offsets):
             yield self.data[start:stop]
 
-    def holds(self, data: np.ndarray) -> bool:
+    def holds(
+        self, data: np.ndarray, crcs: Callable[[np.ndarray, list[int]], list[int]] | None = None
+    ) -> bool:
         """Whether ``data`` (uint8, 1-D, ``raw_nbytes`` long) is what was compressed, by the raw
-        CRCs: for frames of one's own, of a lossless codec."""
-        start = 0
-        for packet in self.packets():
-            trailer = Trailer.unpack(packet)
-            part = data[start : start + trailer.raw_bytes]
-            start += part.size
-            if crc(bytes(padded(part.size) - part.size), crc(part)) != trailer.raw_crc:
-                return False
-        return True
+        CRCs: for frames of one's own, of a lossless codec. ``crcs``: takes the place of
+        `padded_crcs`."""
+        trailers = [Trailer.unpack(packet) for packet in self.packets()]
+        borders = [0, *itertools.accumulate(trailer.raw_bytes for trailer in trailers)]
+        return (crcs or padded_crcs)(data, borders) == [trailer.raw_crc for trailer in trailers]
+
+    @classmethod
+    def of(
+        cls, frame: Frame | bytes | bytearray | memoryview, max_bytes: int | None = None
+    ) -> Frame:
+        """``frame`` itself or parsed from its bytes; errors as `parse`, TypeError for others."""
+        if isinstance(frame, (bytes, bytearray, memoryview)):
+            return cls.parse(frame, max_bytes)
+        if not isinstance(frame, Frame):
+            raise TypeError(f"expected a Frame or its bytes, got {type(frame).__name__}")
+        if frame.raw_nbytes > _limit(max_bytes):
+            raise FrameError(Status.RAW_BYTES, f"more than {max_bytes} bytes of data")
+        return frame
 
     @classmethod
     def parse(
@@ -590,8 +618,10 @@ class Frame:
 
         Walks descriptors, block lengths and trailers only: a backend checks the rest when it
         decodes. `FrameError` if the frames do not end where the data ends, or as soon as they
-        announce more than ``max_bytes`` of raw data.
+        announce more than ``max_bytes`` of raw data; without it, they hold at most `MAX_EXPANSION`
+        times ``data``. Takes time in proportion to ``data``.
         """
+        limit = _limit(max_bytes)
         array = np.frombuffer(data, np.uint8)
         offsets = [0]
         raw_nbytes, first = 0, None
@@ -601,7 +631,7 @@ class Frame:
             first = first or descriptor
             check_sequence(descriptor, first, len(offsets) - 1)
             raw_nbytes += descriptor.raw_bytes
-            if max_bytes is not None and raw_nbytes > max_bytes:
+            if raw_nbytes > limit:
                 raise FrameError(Status.RAW_BYTES, f"more than {max_bytes} bytes of data")
             offsets.append(offsets[-1] + _frame_length(packet, descriptor))
             if descriptor.last:
@@ -618,14 +648,29 @@ class Frame:
         return cls(array, tuple(offsets), raw_nbytes, DType(first.dtype), Codec(first.codec))
 
 
+def _limit(max_bytes: int | None) -> float:
+    """The most data that a caller expects; ValueError if that is no size."""
+    if max_bytes is None:
+        return math.inf
+    if not isinstance(max_bytes, numbers.Integral) or max_bytes < 0:
+        raise ValueError(f"max_bytes is {max_bytes!r}, allowed are None and integers from 0 on")
+    return max_bytes
+
+
 def check_sequence(descriptor: Descriptor, first: Descriptor, number: int) -> None:
-    """`FrameError` unless this is frame ``number`` of the tensor begun by ``first``."""
+    """`FrameError` unless this is frame ``number`` of the tensor begun by ``first`` (frame 0)."""
     if descriptor.operation != Operation.TRANSFER:
         raise FrameError(Status.OPERATION, "an identify request holds no data")
     if descriptor.sequence != number:
         raise FrameError(Status.TRAILER, f"frame {descriptor.sequence} where {number} was expected")
     if _tensor(descriptor) != _tensor(first):
         raise FrameError(Status.RESERVED, "frames of different tensors follow each other")
+    if descriptor is first:  # then it holds for the others
+        _check_tensor(descriptor)
+
+
+def _check_tensor(descriptor: Descriptor) -> None:
+    """`FrameError` unless the descriptor can be that of a tensor: dtype, codec and kind fit."""
     if descriptor.dtype not in DType.__members__.values():
         raise FrameError(Status.RESERVED, f"unknown dtype code {descriptor.dtype}")
     if descriptor.element_bytes != DType(descriptor.dtype).element_bytes:
@@ -688,8 +733,8 @@ def _frame_length(packet: np.ndarray, descriptor: Descriptor) -> int:
     length = 2 * HEADER_BYTES + padded(payload) + extension_bytes(descriptor.codec)
     if length > len(packet):
         raise FrameError(Status.LENGTH, f"{len(packet)} bytes, {length} expected")
-    trailer = Trailer.unpack(packet[:length])
-    if (trailer.raw_bytes, trailer.payload_bytes) != (descriptor.raw_bytes, payload):
+    magic, _, _, _, *lengths = _TRAILER.unpack_from(packet, length - HEADER_BYTES)[:6]
+    if magic != TRAILER_MAGIC or lengths != [descriptor.raw_bytes, payload]:
         raise FrameError(Status.TRAILER, "its trailer tells other lengths")
     return length
 

@@ -376,6 +376,7 @@ template <int L>
 struct BsrParse {
   static constexpr int W = kBsrLanes<L>;
   static constexpr int kPieceLog2 = log2_ceil(W);
+  static constexpr uint32_t kLine = kAlignWords / W;  // pieces of 64 bytes
   enum Phase : uint8_t { kHeader, kMask, kBlock, kPad, kDrain, kEnd };
   Phase phase = kHeader;
   Header<L> header;
@@ -388,8 +389,7 @@ struct BsrParse {
   uint32_t mask = 0;
   uint32_t piece = 0;     // number of the next one in its block
   uint32_t half[L] = {};  // pieces of the beat under way
-  uint32_t pieces_waiting = 0;
-  uint32_t pad_left = 0;  // pieces of zeros to come after the last block
+  uint32_t pieces = 0;    // since the last multiple of 64 bytes
   Verdict verdict = {kGood, 0};
 
   bool takes() const {
@@ -416,10 +416,14 @@ struct BsrParse {
       if (input_over) end();
       return;
     }
+    if (phase == kPad && pieces == 0) {
+      phase = kDrain;
+      return;
+    }
     const uint32_t count = wanted();
     if (!took && count > L - pos) {
       verdict.status = kBadLength;
-      phase = kDrain;
+      phase = kPad;
       return;
     }
     uint32_t window[L];
@@ -443,18 +447,11 @@ struct BsrParse {
 #pragma HLS INLINE
     job = bsr_job(header.d);
     place.begin(job);
-    pad_left = padding();
     phase = job.blocks > 0 ? kMask : kDrain;
   }
   uint32_t wanted() const {
 #pragma HLS INLINE
     return phase == kMask ? 1 : phase == kBlock && (mask & 1) ? W : 0;
-  }
-  // Pieces from the last block's end to a multiple of 64 bytes.
-  uint32_t padding() const {
-#pragma HLS INLINE
-    const uint32_t words = job.blocks << job.shape.words_log2();
-    return (kAlignWords - words % kAlignWords) % kAlignWords / W;
   }
   void begin_group(uint32_t bits) {
 #pragma HLS INLINE
@@ -462,7 +459,7 @@ struct BsrParse {
     const bool bad = group < 32 && bits >> (group & 31) != 0;
     mask = bits;
     if (bad) verdict.status = kBadBlock;
-    phase = bad ? kDrain : kBlock;
+    phase = bad ? kPad : kBlock;
   }
   void put_piece(const uint32_t window[L], Beat<L>& raw, bool& raw_valid) {
 #pragma HLS INLINE
@@ -473,15 +470,14 @@ struct BsrParse {
       raw.w[i] = half[i];
     }
     raw.last = false;
-    raw_valid = ++pieces_waiting == L / W;
-    if (raw_valid) pieces_waiting = 0;
-    if (phase == kPad) {
-      if (--pad_left == 0) phase = kDrain;
-    } else if (++piece << kPieceLog2 == 1u << job.shape.words_log2()) {
+    pieces = (pieces + 1) % kLine;
+    raw_valid = pieces % (L / W) == 0;
+    if (phase == kPad) return;
+    if (++piece << kPieceLog2 == 1u << job.shape.words_log2()) {
       piece = 0;
       mask >>= 1;
       const bool over = place.blocks_left == 1;
-      if (place.next(job.shape)) phase = !over ? kMask : pad_left > 0 ? kPad : kDrain;
+      if (place.next(job.shape)) phase = over ? kPad : kMask;
     }
   }
   void end() {

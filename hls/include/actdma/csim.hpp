@@ -25,7 +25,12 @@
 #endif
 
 // The address sanitizer wants to know when stacks are swapped, and when memory that was one is used
-// anew.
+// anew. (g++ has the macro, clang the feature.)
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 #ifdef __SANITIZE_ADDRESS__
 extern "C" void __sanitizer_start_switch_fiber(void** save, const void* bottom, size_t size);
 extern "C" void __sanitizer_finish_switch_fiber(void* save, const void** bottom, size_t* size);

@@ -85,10 +85,10 @@ struct Finish {
   }
 
  private:
-  // The lowest status that holds.
+  // The lowest status that holds. A packet of a length that no frame has is not looked into.
   uint32_t weigh() const {
 #pragma HLS INLINE
-    if (tail.refused || KIND == kCompressor) return tail.status;
+    if (tail.refused || KIND == kCompressor || tail.status == kBadLength) return tail.status;
     uint32_t worst = tail.status;
     if (verdict.status != kGood) worst = lower(worst, verdict.status);
     if (verdict.payload_words * 4 != tail.payload) worst = lower(worst, kBadTrailer);

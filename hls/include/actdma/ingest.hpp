@@ -19,7 +19,7 @@ template <int L>
 struct CheckedBeat {
   uint32_t w[L];
   uint32_t crc;
-  bool broken;  // this beat or one before it in the packet had bytes left out (TKEEP)
+  bool broken;  // so far the packet has bytes left out (TKEEP), or has ended off 64 bytes
   bool last;
 };
 
@@ -37,7 +37,7 @@ struct Tail {
   uint8_t route;  // of the codec (route.hpp)
 };
 
-// A packet with bytes left out is not a multiple of 64 bytes, unless its descriptor is refused
+// A packet that is not a multiple of 64 bytes has a wrong length, unless its descriptor is refused
 // anyway.
 inline Tail close_tail(const Tail& tail, bool broken) {
 #pragma HLS INLINE
@@ -61,6 +61,7 @@ template <int L, bool RESTART>
 struct InputCrc {
   uint32_t crc = kCrcInit;
   uint32_t beats = 0;
+  uint8_t line = 0;  // beats since the last multiple of 64 bytes
   bool broken = false;
 
   void step(const AxiBeat<L>& in, CheckedBeat<L>& out) {
@@ -72,7 +73,8 @@ struct InputCrc {
 #pragma HLS UNROLL
       out.w[i] = in.w[i];
     }
-    broken = broken || !in.keep;
+    line = uint8_t((line + 1) % (kHeaderWords / L));
+    broken = broken || !in.keep || (in.last && line != 0);
     out.crc = crc;
     out.broken = broken;
     out.last = in.last;
@@ -110,6 +112,12 @@ struct Header {
       d[kHeaderWords - L + i] = w[i];
     }
     return ++beats == kHeaderWords / L;
+  }
+  // A beat of the packet in, likewise. One that ends it with bytes left out makes nothing whole.
+  bool take(const CheckedBeat<L>& in) {
+#pragma HLS INLINE
+    const bool whole = shift(in.w);
+    return whole && !(in.broken && in.last);
   }
   // The first beat out; after all beats the descriptor stands as before.
   void rotate(uint32_t w[L]) {
@@ -236,7 +244,7 @@ struct Ingest {
 
   bool takes() const { return phase == kHeader || phase == kData || phase == kDrain; }
   bool done() const { return phase == kEnd; }
-  // The tail at the packet's end: a broken beat is a wrong length.
+  // The tail at the packet's end.
   Tail closed() const { return close_tail(tail, broken); }
 
   // One cycle. `in` is looked at only where takes() was true; `head_valid` and `data_valid` say
@@ -283,7 +291,7 @@ struct Ingest {
  private:
   void read_header(const CheckedBeat<L>& in) {
 #pragma HLS INLINE
-    const bool whole = header.shift(in.w);
+    const bool whole = header.take(in);
     packet_over = in.last;
     if (!whole) {
       if (in.last) {
@@ -378,7 +386,7 @@ struct IngestFrame {
     data.route = tail.route;
     if (takes() && in.broken) broken = true;
     if (phase == kHeader) {
-      const bool whole = header.shift(in.w);
+      const bool whole = header.take(in);
       packet_over = in.last;
       crc = in.crc;
       if (whole) {

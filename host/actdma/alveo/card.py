@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..backend import descriptors, frame_memory, packets_into, used_memory
 from ..board import BoardError
-from ..board.answers import check_answer, check_frame, check_identity
 from ..board.device import Device
-from ..board.packets import refuse_impossible, write_request
-from ..codecs import Coding, reference
+from ..board.jobs import Job, identify_job
 from ..frame import (
     FRAME_BYTES,
     HEADER_BYTES,
-    Codec,
-    Descriptor,
-    DType,
     Engine,
-    Frame,
     FrameError,
     Trailer,
     answer_bytes,
@@ -36,19 +30,6 @@ _KERNELS = {
     Engine.COMPRESSOR: "actdma_compress_maxi",
     Engine.DECOMPRESSOR: "actdma_decompress_maxi",
 }
-
-
-class Job(NamedTuple):
-    """A packet for an engine and what to do with its answer.
-
-    ``fill(packet)`` writes the packet, ``take(packet, answer)`` checks the answer and copies what
-    is wanted: both see live buffers, which the unit's next job overwrites.
-    """
-
-    send_bytes: int
-    capacity: int
-    fill: Callable[[np.ndarray], None]
-    take: Callable[[np.ndarray, np.ndarray], None]
 
 
 class Card(Device):
@@ -87,6 +68,7 @@ class Card(Device):
         super().__init__("card", "actdma.open_alveo", on_close)
         self.kind = kind
         self._cycles = cycles
+        self._turn = threading.Lock()
         self._units = {
             engine: open_units(xrt, device, uuid, kernel, timeout)
             for engine, kernel in _KERNELS.items()
@@ -111,74 +93,10 @@ class Card(Device):
             "modelled": cycles is not None,
         }
 
-    def compress(
-        self,
-        data: np.ndarray,
-        dtype: DType,
-        codec: Codec | Coding,
-        frame_bytes: int = FRAME_BYTES,
-        into: np.ndarray | None = None,
-    ) -> Frame:
-        """See `actdma.backend.Backend.compress`; cycles are the units' sum. `BoardError` if the
-        card fails."""
-        plan = list(descriptors(data.size, dtype, codec, frame_bytes))
-        number = Codec(plan[0].codec)
-        self._check_codec(number)
-        out = frame_memory(plan, into)
-        if not data.size:
-            empty = reference.encode_frame(data, plan[0])
-            out[: empty.size] = empty
-            return Frame(used_memory(out, empty.size, into), (0, empty.size), 0, dtype, number)
-        offsets = [0]
-
-        def take(packet: np.ndarray, answer: np.ndarray) -> None:
-            check_frame(answer, packet)
-            out[offsets[-1] : offsets[-1] + answer.size] = answer
-            offsets.append(offsets[-1] + answer.size)
-
-        def jobs() -> Iterator[Job]:
-            start = 0
-            for descriptor in plan:
-                part = data[start : start + descriptor.raw_bytes]
-                start += part.size
-                yield Job(
-                    HEADER_BYTES + padded(part.size),
-                    descriptor.frame_bound,
-                    functools.partial(write_request, descriptor=descriptor, data=part),
-                    take,
-                )
-
-        cycles = self._work(Engine.COMPRESSOR, jobs())
-        out = used_memory(out, offsets[-1], into)
-        return Frame(out, tuple(offsets), data.size, dtype, number, cycles)
-
-    def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
-        """See `actdma.backend.Backend.decompress`; cycles are the units' sum. `BoardError` if the
-        card fails."""
-        return self._work(Engine.DECOMPRESSOR, self._decompress_jobs(frame, out))
-
     def _release(self) -> None:
-        for unit in self._all_units():
-            unit.close()
-
-    def _decompress_jobs(self, frame: Frame, out: np.ndarray) -> Iterator[Job]:
-        for descriptor, packet, part in packets_into(frame, out):
-            refuse_impossible(descriptor, packet)
-            if not part.size:
-                reference.decode_frame(packet)
-                continue
-            self._check_codec(descriptor.codec)
-
-            def take(sent: np.ndarray, answer: np.ndarray, part: np.ndarray = part) -> None:
-                check_answer(answer, sent)
-                part[:] = answer[: part.size]
-
-            yield Job(
-                packet.size,
-                answer_bytes(part.size),
-                functools.partial(np.copyto, src=packet),
-                take,
-            )
+        with self._turn:
+            for unit in self._all_units():
+                unit.close()
 
     def _work(self, engine: Engine, jobs: Iterator[Job]) -> int | None:
         """Do the jobs on the units in turn and take their answers in order; the sum of the cycles.
@@ -204,7 +122,7 @@ class Card(Device):
                     take_next()
                 raise
 
-        with self._turns.take():
+        with self._entrance.enter(), self._turn:
             self._check_usable()
             try:
                 for unit in itertools.cycle(units):
@@ -224,15 +142,9 @@ class Card(Device):
 
     def _identify(self, engine: Engine) -> list[Trailer]:
         """What every unit of an engine says it is; `BoardError` unless that is expected."""
-        names = [unit.name for unit in self._units[engine]]
         identities: list[Trailer] = []
-
-        def take(_: np.ndarray, answer: np.ndarray) -> None:
-            identities.append(check_identity(answer, engine, names[len(identities)]))
-
-        request = np.frombuffer(Descriptor.identify().pack(), np.uint8)
-        fill = functools.partial(np.copyto, src=request)
-        self._work(engine, iter([Job(HEADER_BYTES, HEADER_BYTES, fill, take)] * len(names)))
+        names = [unit.name for unit in self._units[engine]]
+        self._work(engine, (identify_job(engine, name, identities.append) for name in names))
         return identities
 
     def _check_usable(self) -> None:

@@ -1,39 +1,25 @@
-"""A board as a backend: tensors cut into frames, frames through the DMAs, answers checked."""
+"""A board as a backend: frames through its DMAs and engines, one pipeline for each."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from ..backend import descriptors, frame_memory, packets_into, used_memory
-from ..codecs import Coding, reference
-from ..frame import (
-    BLOCK_BYTES,
-    FRAME_BYTES,
-    HEADER_BYTES,
-    MAX_RAW_BYTES,
-    Codec,
-    Descriptor,
-    DType,
-    Engine,
-    Frame,
-    FrameError,
-    Trailer,
-    answer_bytes,
-    frame_bound,
-    padded,
-)
-from .answers import check_answer, check_frame, check_identity
-from .device import Device
+from ..backend import descriptors
+from ..frame import FRAME_BYTES, HEADER_BYTES, Codec, DType, Engine, Trailer, frame_bound
+from .break_even import measured_break_even, modelled_break_even
+from .device import Device, largest_raw
 from .errors import BoardError
+from .jobs import Job, identify_job
 from .link import Link
-from .packets import refuse_impossible, write_request
+from .pipeline import Passage, Pipeline
 from .probe import Probe
 from .staging import Staging
+from .timing import FrameCost, StreamModel, StreamTime
 
 _DMAS = {Engine.COMPRESSOR: "axi_dma_compress", Engine.DECOMPRESSOR: "axi_dma_decompress"}
 
@@ -49,12 +35,19 @@ class Board(Device):
     closed.
 
     `info` tells kind, device, board and part names, clock in MHz, lanes per beat, codecs, bits of
-    the DMA's length register, engine versions, and whether time is modelled.
+    the DMA's length register, engine versions, break-even, whether time is modelled, and how often
+    a frame failed (``faults``) and was transferred once more (``retries``).
 
-    Thread-safe: one frame at a time, so frames of several tensors may alternate. Not re-entrant: a
-    signal handler or finaliser that comes in the middle of a frame of its own thread gets a
-    `BoardError`. After an error the board has been reset and can be used again. A board belongs to
-    the process that opened it: a forked child gets a `BoardError`, and its `close` changes nothing.
+    A frame that fails is transferred once more after a reset; if that fails, too, the `BoardError`
+    is raised, and the board can be used again all the same.
+
+    Thread-safe: both engines work at once, and the frames of several tensors alternate. Not
+    re-entrant: a signal handler or finaliser that comes in the middle of a frame of its own thread
+    gets a `BoardError`. A board belongs to the process that opened it: a forked child gets a
+    `BoardError`, and its `close` changes nothing.
+
+    ``break_even_bytes``: tensors smaller than this are faster through the processor's own codec;
+    measured when a board is opened, modelled for the emulated one, at most ``frame_bytes``.
     """
 
     name = "board"
@@ -76,17 +69,24 @@ class Board(Device):
         self.kind = kind
         self._overlay = overlay
         self._probe = probe
+        self._clock_hz = 1e6 * clock_mhz
         self._links = {
             engine: self._link(name, clock_mhz, timeout) for engine, name in _DMAS.items()
         }
+        self._max_packet = self._links[Engine.COMPRESSOR].max_bytes
         allocate = functools.partial(overlay.device.allocate, dtype=np.uint8)
         self._staging = Staging(lambda n: allocate((n,)), frame_bound(frame_bytes) + HEADER_BYTES)
+        self._pipelines = {engine: self._pipeline(link) for engine, link in self._links.items()}
+        self._last = threading.local()
         try:
             identities = {engine: self._identify(engine) for engine in _DMAS}
+            self._codecs = functools.reduce(
+                lambda a, b: a & b, (i.codecs for i in identities.values())
+            )
+            self.break_even_bytes = self._break_even(frame_bytes)
         except BaseException:
-            self._staging.close()
+            self._free()
             raise
-        self._codecs = functools.reduce(lambda a, b: a & b, (i.codecs for i in identities.values()))
         self._info = {
             "kind": kind,
             "device": overlay.device.name,
@@ -97,141 +97,89 @@ class Board(Device):
             "codecs": self._codec_names(),
             "length_bits": self._links[Engine.COMPRESSOR].length_bits,
             "versions": {e.name.lower(): i.version for e, i in identities.items()},
+            "break_even_bytes": self.break_even_bytes,
             "modelled": probe is not None,
         }
 
-    def compress(
-        self,
-        data: np.ndarray,
-        dtype: DType,
-        codec: Codec | Coding,
-        frame_bytes: int = FRAME_BYTES,
-        into: np.ndarray | None = None,
-    ) -> Frame:
-        """See `actdma.backend.Backend.compress`. ValueError if a frame of ``frame_bytes`` might not
-        fit the DMA's length register, `BoardError` if the board fails."""
-        plan = list(descriptors(data.size, dtype, codec, frame_bytes))
-        self._check_codec(plan[0].codec)
-        limit = self._links[Engine.COMPRESSOR].max_bytes
-        if plan[0].frame_bound > limit:
-            what = f"frame_bytes is {frame_bytes}"
-            if plan[0].raw_bytes > frame_bytes:
-                what = f"a {codec.unit} has {plan[0].raw_bytes} bytes"
-            raise ValueError(
-                f"{what}; through this board's DMA (length register up to {limit} bytes) at most "
-                f"{_largest_raw(limit, plan[0])} fit"
-            )
-        out = frame_memory(plan, into)
-        offsets, cycles, start = [0], None, 0
-        for descriptor in plan:
-            stop = start + descriptor.raw_bytes
-            frame, taken = self._compress_one(data[start:stop], descriptor, out[offsets[-1] :])
-            offsets.append(offsets[-1] + frame)
-            cycles = _add(cycles, taken)
-            start = stop
-        out = used_memory(out, offsets[-1], into)
-        return Frame(out, tuple(offsets), data.size, dtype, Codec(plan[0].codec), cycles)
+    def info(self) -> dict[str, Any]:
+        """What the board is and what went wrong with it; see its class."""
+        pipelines = self._pipelines.values()
+        return {
+            **super().info(),
+            "faults": sum(p.faults for p in pipelines),
+            "retries": sum(p.retries for p in pipelines),
+        }
 
-    def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
-        """See `actdma.backend.Backend.decompress`. `BoardError` if the board fails."""
-        cycles = None
-        for descriptor, packet, part in packets_into(frame, out):
-            cycles = _add(cycles, self._decompress_one(descriptor, packet, part))
-        return cycles
+    @property
+    def modelled_time(self) -> StreamTime | None:
+        """Seconds, driver included, that the last tensor of this thread would take on a board like
+        the emulated one; None where time is not modelled. Frames transferred once more count
+        once."""
+        return getattr(self._last, "time", None)
+
+    def _work(self, engine: Engine, jobs: Iterator[Job]) -> int | None:
+        self._last.time = None
+        model = StreamModel(self._links[engine].bytes_per_second)
+        cycles: list[int | None] = []
+
+        def cost(passage: Passage) -> FrameCost:
+            packet, answer = passage.send.nbytes, passage.received
+            return FrameCost(
+                packet=packet,
+                room=passage.receive.nbytes,
+                answer=answer,
+                checked=answer + (packet if engine == Engine.COMPRESSOR else 0),
+                fabric=(passage.cycles or 0) / self._clock_hz,
+            )
+
+        def watch(*stages: Passage | None) -> None:
+            model.step(*(passage and cost(passage) for passage in stages))
+            if (flown := stages[1]) is not None:
+                cycles.append(flown.cycles)
+
+        with self._entrance.enter():
+            self._check_usable()
+            self._pipelines[engine].run(jobs, watch)
+        if not cycles or None in cycles:
+            return None
+        self._last.time = model.time
+        return sum(cycles)
 
     def _release(self) -> None:
         try:
+            self._free()
+        finally:
             if self._overlay.is_loaded():
                 for link in self._links.values():
                     link.stop()
-        finally:
-            self._staging.close()
 
-    def _compress_one(
-        self, data: np.ndarray, descriptor: Descriptor, out: np.ndarray
-    ) -> tuple[int, int | None]:
-        """Write the frame of ``data`` to ``out``; its length and cycles. An empty one needs no
-        fabric."""
-        if not data.size:
-            frame = reference.encode_frame(data, descriptor)
-            out[: frame.size] = frame
-            return frame.size, None
-        size = padded(data.size)
-
-        def fill(packet: np.ndarray) -> None:
-            write_request(packet, descriptor, data)
-
-        def take(packet: np.ndarray, answer: np.ndarray) -> int:
-            check_frame(answer, packet)
-            out[: answer.size] = answer
-            return answer.size
-
-        return self._exchange(
-            Engine.COMPRESSOR, HEADER_BYTES + size, descriptor.frame_bound, fill, take
-        )
-
-    def _decompress_one(
-        self, descriptor: Descriptor, frame: np.ndarray, out: np.ndarray
-    ) -> int | None:
-        """Write the data of one frame to ``out``; its cycles."""
-        refuse_impossible(descriptor, frame)
-        if not out.size:
-            reference.decode_frame(frame)
-            return None
-        self._check_codec(descriptor.codec)
-
-        def fill(packet: np.ndarray) -> None:
-            packet[:] = frame
-
-        def take(packet: np.ndarray, answer: np.ndarray) -> None:
-            check_answer(answer, packet)
-            out[:] = answer[: out.size]
-
-        return self._exchange(Engine.DECOMPRESSOR, frame.size, answer_bytes(out.size), fill, take)[
-            1
-        ]
+    def _free(self) -> None:
+        """Wait for streams under way; free the buffers and end the threads."""
+        self._staging.close()
+        for pipeline in self._pipelines.values():
+            pipeline.close()
 
     def _identify(self, engine: Engine) -> Trailer:
         """Ask an engine what it is; `BoardError` unless it is the expected one."""
+        answers: list[Trailer] = []
+        self._work(engine, iter([identify_job(engine, _DMAS[engine], answers.append)]))
+        return answers[-1]
 
-        def fill(packet: np.ndarray) -> None:
-            packet[:] = np.frombuffer(Descriptor.identify().pack(), np.uint8)
+    def _break_even(self, frame_bytes: int) -> int:
+        """`break_even_bytes`; takes a few milliseconds on a real board."""
+        if self._probe is not None:
+            port = min(link.bytes_per_second for link in self._links.values())
+            return modelled_break_even(port, frame_bytes)
+        from ..native import NativeBackend
 
-        def take(_: np.ndarray, answer: np.ndarray) -> Trailer:
-            return check_identity(answer, engine, _DMAS[engine])
+        plan = next(descriptors(frame_bytes, DType.float32, Codec.ZVC, frame_bytes))
+        fits = largest_raw(min(self._max_packet, self._staging.nbytes), plan)
+        return measured_break_even(self, NativeBackend(), min(frame_bytes, fits), frame_bytes)
 
-        return self._exchange(engine, HEADER_BYTES, HEADER_BYTES, fill, take)[0]
-
-    def _exchange(
-        self, engine: Engine, send_bytes: int, receive_bytes: int, fill: Any, take: Any
-    ) -> tuple[Any, int | None]:
-        """One packet to an engine and its answer: what ``take`` makes of it, and the cycles.
-
-        ``fill(packet)`` writes the packet, ``take(packet, answer)`` checks the answer and copies
-        what is wanted: both see the live buffers, which the next call overwrites.
-        """
-        with self._turns.take():
-            self._check_usable()
-            return self._exchange_alone(engine, send_bytes, receive_bytes, fill, take)
-
-    def _exchange_alone(
-        self, engine: Engine, send_bytes: int, receive_bytes: int, fill: Any, take: Any
-    ) -> tuple[Any, int | None]:
-        link = self._links[engine]
-        send = self._staging.view("send", send_bytes)
-        receive = self._staging.view("receive", receive_bytes)
-        packet, room = send.view(np.ndarray), receive.view(np.ndarray)
-        try:
-            fill(packet)
-            received = link.exchange(send, receive)
-            result = take(packet, room[:received])
-        except FrameError:
-            # The engine has read the packet to its end: it is ready for the next.
-            raise
-        except BaseException:
-            link.reset()
-            raise
-        return result, self._probe.cycles(link.name) if self._probe else None
+    def _pipeline(self, link: Link) -> Pipeline:
+        probe = self._probe
+        cycles = (lambda: probe.cycles(link.name)) if probe is not None else (lambda: None)
+        return Pipeline(link, self._staging, cycles, self._check_usable)
 
     def _link(self, name: str, clock_mhz: float, timeout: float | None) -> Link:
         try:
@@ -256,16 +204,3 @@ class Board(Device):
                 "another overlay was loaded onto the device since this board was opened; "
                 "open it again"
             )
-
-
-def _add(total: int | None, more: int | None) -> int | None:
-    return total if more is None else (total or 0) + more
-
-
-def _largest_raw(limit: int, descriptor: Descriptor) -> int:
-    """The largest multiple of a block whose frame, coded like ``descriptor``'s, has at most
-    ``limit`` bytes."""
-    raw = min(limit, MAX_RAW_BYTES) // BLOCK_BYTES * BLOCK_BYTES
-    while raw and dataclasses.replace(descriptor, raw_bytes=raw).frame_bound > limit:
-        raw -= BLOCK_BYTES
-    return raw

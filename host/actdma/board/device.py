@@ -1,47 +1,124 @@
-"""What every device behind the driver has: turns, an end, the codecs that are built in."""
+"""What every device behind the driver has: codecs, an end, tensors cut into jobs for engines."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
 
-from ..frame import Codec
+import numpy as np
+
+from ..backend import descriptors, frame_memory, packets_into, used_memory
+from ..codecs import Coding, reference
+from ..frame import (
+    BLOCK_BYTES,
+    FRAME_BYTES,
+    MAX_RAW_BYTES,
+    Codec,
+    Descriptor,
+    DType,
+    Engine,
+    Frame,
+)
+from .entrance import Entrance
 from .errors import BoardError
-from .turns import Turns
+from .jobs import Job, compress_job, decompress_job
 
 _Self = TypeVar("_Self", bound="Device")
 
 
 class Device(abc.ABC):
-    """A device called ``what`` in messages, that the function ``opener`` opens.
+    """A device called ``what`` in messages, that the function ``opener`` opens (a `Backend`).
 
     A context manager that closes itself. ``on_close``: called when it is closed. A subclass sets
-    ``_codecs``, whose bit ``c`` says that its engines have codec ``c``, and ``_info``.
+    ``_codecs``, whose bit ``c`` says that its engines have codec ``c``, ``_info``, and
+    ``_max_packet``: the bytes of the longest packet that its DMA can move, None if any.
     """
 
     _codecs: int
     _info: dict[str, Any]
+    _max_packet: int | None = None
 
     def __init__(self, what: str, opener: str, on_close: Callable[[], None] | None) -> None:
         self._what = what
         self._opener = opener
         self._on_close = on_close
-        self._turns = Turns(what)
+        self._entrance = Entrance(what)
+        self._closing = threading.Lock()
         self._closed = False
 
     def info(self) -> dict[str, Any]:
         """What the device is; see its class."""
         return {**self._info, "codecs": list(self._info["codecs"])}
 
+    def compress(
+        self,
+        data: np.ndarray,
+        dtype: DType,
+        codec: Codec | Coding,
+        frame_bytes: int = FRAME_BYTES,
+        into: np.ndarray | None = None,
+    ) -> Frame:
+        """See `actdma.backend.Backend.compress`; cycles are the frames' sum. ValueError if a frame
+        might not fit the DMA's length register, `BoardError` if the device fails."""
+        plan = list(descriptors(data.size, dtype, codec, frame_bytes))
+        number = Codec(plan[0].codec)
+        self._check_codec(number)
+        if self._max_packet is not None and plan[0].frame_bound > self._max_packet:
+            what = f"frame_bytes is {frame_bytes}"
+            if plan[0].raw_bytes > frame_bytes:
+                what = f"a {codec.unit} has {plan[0].raw_bytes} bytes"
+            raise ValueError(
+                f"{what}; through this {self._what}'s DMA (length register up to "
+                f"{self._max_packet} bytes) at most {largest_raw(self._max_packet, plan[0])} fit"
+            )
+        out, offsets = frame_memory(plan, into), [0]
+
+        def keep(frame: np.ndarray) -> None:
+            out[offsets[-1] : offsets[-1] + frame.size] = frame
+            offsets.append(offsets[-1] + frame.size)
+
+        def jobs() -> Iterator[Job]:
+            start = 0
+            for descriptor in plan:
+                part = data[start : start + descriptor.raw_bytes]
+                start += part.size
+                yield compress_job(descriptor, part, keep)
+
+        cycles = None
+        if data.size:
+            cycles = self._work(Engine.COMPRESSOR, jobs())
+        else:
+            keep(reference.encode_frame(data, plan[0]))
+        out = used_memory(out, offsets[-1], into)
+        return Frame(out, tuple(offsets), data.size, dtype, number, cycles)
+
+    def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
+        """See `actdma.backend.Backend.decompress`; cycles are the frames' sum. ValueError if a
+        frame does not fit the DMA's length register, `BoardError` if the device fails."""
+
+        def jobs() -> Iterator[Job]:
+            for descriptor, packet, part in packets_into(frame, out):
+                if part.size:
+                    self._check_codec(descriptor.codec)
+                    job = decompress_job(descriptor, packet, part)
+                    self._check_length(job)
+                    yield job
+                else:
+                    reference.decode_frame(packet)
+
+        return self._work(Engine.DECOMPRESSOR, jobs())
+
     def close(self) -> None:
         """Stop the device and free its buffers; more calls do nothing. `BoardError` in the middle
         of a frame of the same thread."""
-        if self._turns.foreign or self._closed:
+        if self._entrance.foreign or self._closed:
             self._closed = True
             return
-        with self._turns.take():
+        with self._entrance.enter(), self._closing:
             if self._closed:
                 return
             self._closed = True
@@ -57,8 +134,16 @@ class Device(abc.ABC):
         return self._closed
 
     @abc.abstractmethod
+    def _work(self, engine: Engine, jobs: Iterator[Job]) -> int | None:
+        """Do the jobs in order; the sum of their clock cycles, None where time is not modelled.
+
+        What is wrong with a job, also what ``jobs`` raises, is raised when those before it are
+        done.
+        """
+
+    @abc.abstractmethod
     def _release(self) -> None:
-        """Stop the device and free its buffers."""
+        """Wait until the device is not in use, stop it and free its buffers."""
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -72,6 +157,15 @@ class Device(abc.ABC):
             name, built = Codec(codec).name.lower(), ", ".join(self._codec_names())
             raise ValueError(f"codec {name} is not on this {self._what}; it has {built}")
 
+    def _check_length(self, job: Job) -> None:
+        longest = max(job.send_bytes, job.capacity)
+        if self._max_packet is not None and longest > self._max_packet:
+            raise ValueError(
+                f"a frame of {job.send_bytes} bytes, answered by up to {job.capacity}, does not "
+                f"go through this {self._what}'s DMA (length register up to {self._max_packet} "
+                "bytes); the backend 'native' decompresses it"
+            )
+
     def __enter__(self: _Self) -> _Self:
         return self
 
@@ -82,3 +176,12 @@ class Device(abc.ABC):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def largest_raw(limit: int, descriptor: Descriptor) -> int:
+    """The largest multiple of a block whose frame, coded like ``descriptor``'s, has at most
+    ``limit`` bytes."""
+    raw = min(limit, MAX_RAW_BYTES) // BLOCK_BYTES * BLOCK_BYTES
+    while raw and dataclasses.replace(descriptor, raw_bytes=raw).frame_bound > limit:
+        raw -= BLOCK_BYTES
+    return raw

@@ -27,6 +27,9 @@ _NAMES = {
     0x1000: "complete",
     0x4000: "error interrupt",
 }
+# Register accesses of one transfer that is found complete at once: both channels' addresses (two
+# each) and lengths, their status, and the length that came.
+ACCESSES = 9
 _RESET_SECONDS = 0.1
 _POLLS_BEFORE_SLEEP = 100
 
@@ -112,30 +115,30 @@ class Link:
         self.length_bits = int(parameters.get("c_sg_length_width", 14))
         self.max_bytes = (1 << self.length_bits) - 1
         self._address_limit = 1 << int(parameters.get("c_addr_width", 32))
-        self._rate = bytes_per_second
+        self.bytes_per_second = bytes_per_second
         self._timeout = timeout
         self._probe = probe
         self._send = Channel(ip.mmio, 0x00, f"{name} send channel (MM2S)")
         self._receive = Channel(ip.mmio, 0x30, f"{name} receive channel (S2MM)")
 
-    def exchange(self, send: Any, receive: Any) -> int:
-        """Send a packet and receive the answer; returns the answer's length in bytes.
+    def start(self, send: Any, receive: Any) -> None:
+        """Start to send a packet and to receive the answer.
 
         ``send``: contiguous buffer (`pynq.buffer.PynqBuffer`, uint8) of exactly the packet;
-        ``receive``: one that is large enough for any answer. Receive is armed first, because an
-        answer may begin before the packet has ended. `BoardError` or `BoardTimeoutError` if it
-        fails.
+        ``receive``: one that is large enough for any answer; no cached data may lie over either.
+        Receive is armed first, because an answer may begin before the packet has ended.
+        `BoardError` if the DMA cannot take them.
         """
         self._check(self._send, send)
         self._check(self._receive, receive)
-        send.flush()
-        receive.invalidate()
         self._receive.arm(receive.physical_address, receive.nbytes)
         self._send.arm(send.physical_address, send.nbytes)
-        self._wait(send.nbytes + receive.nbytes)
-        received = self._receive.transferred
-        receive[:received].invalidate()
-        return received
+
+    def finish(self) -> int:
+        """Wait for what `start` began; the answer's length in bytes. `BoardError` or
+        `BoardTimeoutError` if it fails."""
+        self._wait(self._send.length + self._receive.length)
+        return self._receive.transferred
 
     def reset(self) -> None:
         """Reset both channels, and with them the engine, which may sit in mid-frame; start
@@ -164,7 +167,7 @@ class Link:
 
     def _wait(self, nbytes: int) -> None:
         """Wait until both channels are idle; raise on an error, a deadlock or a timeout."""
-        limit = self._timeout or 1.0 + 20 * nbytes / self._rate
+        limit = self._timeout or 1.0 + 20 * nbytes / self.bytes_per_second
         end = time.monotonic() + limit
         polls = 0
         pending = [self._send, self._receive]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import platform
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from ..overlay.cache import (
 from ..overlay.design import load_boards
 from .board import Board
 from .errors import BoardError
+from .process_lock import process_lock
 
 if TYPE_CHECKING:
     from ..emulation import Emulation
@@ -74,21 +77,21 @@ def open_board(
         raise
 
 
-def open_on(emulation: Emulation, **options: Any) -> Board:
-    """A board on an emulation that is already installed; ``options`` are those of `Board`."""
+def open_on(emulation: Emulation, lock: str | None = None, **options: Any) -> Board:
+    """A board on an emulation that is already installed; ``options`` are those of `Board`.
+    ``lock``: keep other processes away, as from a real board of this name; None: each process has
+    its own."""
     from pynq import Overlay
 
-    overlay = Overlay(emulation.bitfile, device=emulation.device)
     board = emulation.design.board
-    options = {"probe": emulation, **options}
-    return Board(
-        overlay,
-        kind="emulated",
-        title=board["title"],
-        part=board["part"],
-        clock_mhz=set_clock(overlay),
+    options = {
+        "probe": emulation,
+        "kind": "emulated",
+        "title": board["title"],
+        "part": board["part"],
         **options,
-    )
+    }
+    return _open(lock, lambda: Overlay(emulation.bitfile, device=emulation.device), **options)
 
 
 def shared_board() -> Board:
@@ -176,19 +179,44 @@ def _open_hardware(
     check_files(path)
     from pynq import Overlay
 
-    overlay = Overlay(str(path), device=device)
-    for ip in overlay.ip_dict.values():
-        # The driver polls; pynq would want an event loop and /dev/uio for its interrupts.
-        ip["interrupts"] = {}
-    return Board(
-        overlay,
+    def load() -> Overlay:
+        overlay = Overlay(str(path), device=device)
+        for ip in overlay.ip_dict.values():
+            # The driver polls; pynq would want an event loop and /dev/uio for its interrupts.
+            ip["interrupts"] = {}
+        return overlay
+
+    return _open(
+        device.tag,
+        load,
         kind="hardware",
         title=boards[name]["title"] if name else machine_name() or "unknown",
         part=boards[name]["part"] if name else "unknown",
-        clock_mhz=set_clock(overlay),
         timeout=timeout,
         frame_bytes=frame_bytes,
     )
+
+
+def _open(
+    lock: str | None,
+    load: Callable[[], Any],
+    *,
+    on_close: Callable[[], None] | None = None,
+    **options: Any,
+) -> Board:
+    """The board of the overlay that ``load`` loads, no other process's as long as it is open."""
+    at_end = contextlib.ExitStack()
+    if lock is not None:
+        at_end.enter_context(process_lock(lock))
+    try:
+        overlay = load()
+        board = Board(overlay, clock_mhz=set_clock(overlay), on_close=at_end.close, **options)
+    except BaseException:
+        at_end.close()
+        raise
+    if on_close is not None:
+        at_end.callback(on_close)
+    return board
 
 
 def _fetched(board: str | None) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -227,7 +228,8 @@ def _as_float32(raw: np.ndarray, kind: int) -> np.ndarray:
 @default_arithmetic()
 def threshold_bits(norm: Norm, threshold: float) -> int:
     """The threshold as norms are compared with: of L2 the square, rounded once to float32."""
-    threshold = abs(float(threshold))  # -0.0 is 0
+    # -0.0 is 0; from the largest double on, float32 has infinity, also for integers beyond it.
+    threshold = abs(float(min(threshold, sys.float_info.max)))
     compared = threshold * threshold if norm == Norm.L2 else threshold
     with np.errstate(over="ignore"):
         return int(np.float32(compared).view(np.uint32))
@@ -321,8 +323,13 @@ def next_threshold(history: Sequence[Statistics], density: float) -> float:
     ``history``: `Statistics` of the steps before, the latest last, at least one; two find the
     threshold also where all norms are nearly alike. It comes from the latest histogram and from
     what the thresholds have kept; in between, norms are taken to be spread evenly by their
-    logarithm. So a training step's threshold costs no look at the step's data.
+    logarithm. So a training step's threshold costs no look at the step's data. ValueError for an
+    empty history and a density that is none.
     """
+    if not (isinstance(history, Sequence) and history and isinstance(history[-1], Statistics)):
+        raise ValueError(f"history is {history!r}, expected a list of Statistics, at least one")
+    if not _between(density, 0, 1):
+        raise ValueError(f"density is {density!r}, allowed are 0 to 1")
     latest = history[-1]
     # The share of norms not below 2 ** exponent: at the lower ends of bins, and at thresholds.
     bins = np.arange(1, BsrShape.HISTOGRAM_BINS) + (BsrShape.HISTOGRAM_BASE - 127.0)
@@ -358,8 +365,7 @@ class _Walked:
 
 def _opened(frame: Frame | bytes | bytearray | memoryview) -> tuple[Frame, list[_Walked]]:
     """The frames of a matrix, checked."""
-    if not isinstance(frame, Frame):
-        frame = Frame.parse(frame)
+    frame = Frame.of(frame)
     if frame.codec != Codec.BSR:
         raise ValueError(f"expected a frame of codec bsr, got one of {frame.codec.name.lower()}")
     frames, first = [], None

@@ -138,6 +138,8 @@ def _session(step: Step, backend: Backend, options: Options, *, verify: bool) ->
         backend=backend,
         frame_bytes=options.frame_bytes,
         verify=verify,
+        break_even_bytes=0,
+        min_ratio=0,
     )
 
 
@@ -150,6 +152,10 @@ def _timed(step: Step, session: Session | None = None) -> tuple[dict[str, Any], 
 @contextlib.contextmanager
 def _open_backend(options: Options) -> Iterator[Backend]:
     if options.backend != "board":
+        if options.board is not None:
+            raise ValueError(
+                f"board {options.board!r} goes with backend 'board', not {options.backend!r}"
+            )
         yield backend_of(options.backend)
         return
     from ..board import BoardError, open_board

@@ -108,27 +108,41 @@ bool count_elements(const Kernels& kernels, const uint8_t* mask, uint32_t elemen
   return !unused || load<uint32_t>(mask + 4 * words - 4) >> (32 - unused) == 0;
 }
 
+constexpr uint8_t kZeroBlock[kBlockBytes] = {};
+
+// Copies a block that is all there to `out`.
+void deliver(const Kernels& kernels, const uint8_t* block, size_t bytes, uint8_t* out, Side& side) {
+  if (!side.past_caches) {
+    std::memcpy(out, block, bytes);
+    return;
+  }
+  if (side.with_crc) side.raw_crc = kernels.crc32c(side.raw_crc, block, bytes);  // still in a cache
+  side.raw_done = true;
+  kernels.stream(out, block, bytes);
+}
+
 bool decode_zvc(const Kernels& kernels, const uint8_t* mask, const uint8_t* data,
-                uint32_t data_words, uint8_t* out, size_t bytes, uint32_t element_log2) {
+                uint32_t data_words, uint8_t* out, size_t bytes, uint32_t element_log2,
+                Side& side) {
   const auto elements = static_cast<uint32_t>(bytes >> element_log2);
   uint32_t count;
   if (!count_elements(kernels, mask, elements, count)) return false;
   if (data_words != ((count << element_log2) + 3) / 4) return false;
-  kernels.expand[element_log2](mask, data, bytes / kChunkBytes, out);
+  kernels.expand[element_log2](mask, data, bytes / kChunkBytes, out, side);
   return true;
 }
 
 bool decode_rle(const Kernels& kernels, const uint8_t* planes, const Layout& layout, uint8_t* out,
-                size_t bytes, uint32_t element_log2) {
+                size_t bytes, uint32_t element_log2, Side& side) {
   const uint32_t m = mask_words(static_cast<uint32_t>(bytes / 4), element_log2);
   uint8_t mask[kMaskBytes];
   if (!read_tags(planes, m, layout.literal_words, mask)) return false;
   const uint8_t* const data = planes + 4 * (layout.tag_words + layout.literal_words);
-  return decode_zvc(kernels, mask, data, layout.data_words, out, bytes, element_log2);
+  return decode_zvc(kernels, mask, data, layout.data_words, out, bytes, element_log2, side);
 }
 
 bool decode_records(const Kernels& kernels, const uint8_t* planes, const Layout& layout,
-                    uint8_t* out, size_t bytes, const Coding& coding) {
+                    uint8_t* out, size_t bytes, const Coding& coding, Side& side) {
   const bool dense = layout.mask_words == 0;
   const auto elements = static_cast<uint32_t>(bytes >> coding.element_log2);
   uint32_t count = elements;
@@ -140,13 +154,14 @@ bool decode_records(const Kernels& kernels, const uint8_t* planes, const Layout&
   if (!read_headers(coding, headers, layout.groups, groups, words)) return false;
   if (words != layout.data_words) return false;
   alignas(64) uint8_t room[kElementsRoom];
-  uint8_t* const unpacked = dense && bytes % kGroupBytes == 0 ? out : room;
+  const bool direct = dense && bytes % kGroupBytes == 0 && !side.past_caches;
+  uint8_t* const unpacked = direct ? out : room;
   record_kernels(kernels, coding)
       .unpack(headers + 4 * layout.header_words, groups, layout.groups, unpacked);
   if (!dense) {
-    kernels.expand[coding.element_log2](planes, room, bytes / kChunkBytes, out);
-  } else if (unpacked != out) {
-    std::memcpy(out, room, bytes);
+    kernels.expand[coding.element_log2](planes, room, bytes / kChunkBytes, out, side);
+  } else if (!direct) {
+    deliver(kernels, room, bytes, out, side);
   }
   return true;
 }
@@ -154,7 +169,7 @@ bool decode_records(const Kernels& kernels, const uint8_t* planes, const Layout&
 }  // namespace
 
 uint8_t* encode_block(const Kernels& kernels, const uint8_t* raw, size_t bytes, uint8_t* out,
-                      const Coding& coding) {
+                      const Coding& coding, Side& side) {
   if (coding.codec == kCodecRaw) return encode_raw(raw, bytes, out);
   const auto n = static_cast<uint32_t>(bytes / 4);
   const uint32_t m = mask_words(n, coding.element_log2);
@@ -164,10 +179,12 @@ uint8_t* encode_block(const Kernels& kernels, const uint8_t* raw, size_t bytes, 
   uint8_t* const data = coding.codec == kCodecZvc ? plane : room;
 
   store<uint32_t>(plane - 4, 0);  // half of the last mask word may stay unused
-  uint8_t* const end = kernels.compress[coding.element_log2](raw, bytes / kChunkBytes, mask, data);
+  uint8_t* const end =
+      kernels.compress[coding.element_log2](raw, bytes / kChunkBytes, mask, data, side);
   store<uint32_t>(end, 0);  // up to a whole word
   const auto packed = static_cast<uint32_t>(end - data);
   const uint32_t p = (packed + 3) / 4;
+  side.set += packed >> coding.element_log2;
   if (packed == 0) {
     store(out, block_word(kModeZero, 0));
     return mask;
@@ -203,7 +220,7 @@ uint8_t* encode_block(const Kernels& kernels, const uint8_t* raw, size_t bytes, 
 }
 
 Status decode_block(const Kernels& kernels, const uint8_t*& in, const uint8_t* end, uint8_t* out,
-                    size_t bytes, const Coding& coding) {
+                    size_t bytes, const Coding& coding, Side& side) {
   if (in == end) return kBadLength;
   const auto w0 = load<uint32_t>(in);
   const uint32_t length = w0 >> 16;
@@ -215,20 +232,20 @@ Status decode_block(const Kernels& kernels, const uint8_t*& in, const uint8_t* e
   bool agree = true;
   switch (layout.mode) {
     case kModeRaw:
-      std::memcpy(out, planes, bytes);
+      deliver(kernels, planes, bytes, out, side);
       break;
     case kModeZero:
-      std::memset(out, 0, bytes);
+      deliver(kernels, kZeroBlock, bytes, out, side);
       break;
     case kModeZvc:
       agree = decode_zvc(kernels, planes, planes + 4 * layout.mask_words, layout.data_words, out,
-                         bytes, coding.element_log2);
+                         bytes, coding.element_log2, side);
       break;
     case kModeRle:
-      agree = decode_rle(kernels, planes, layout, out, bytes, coding.element_log2);
+      agree = decode_rle(kernels, planes, layout, out, bytes, coding.element_log2, side);
       break;
     default:
-      agree = decode_records(kernels, planes, layout, out, bytes, coding);
+      agree = decode_records(kernels, planes, layout, out, bytes, coding, side);
   }
   if (!agree) return kBadBlock;
   in = planes + 4 * length;

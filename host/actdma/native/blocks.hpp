@@ -25,11 +25,11 @@ constexpr size_t kDecodeSlack = kVectorSlack;
 
 // Writes the block of `raw` (a multiple of 64 long) to `out` and returns its end.
 uint8_t* encode_block(const Kernels& kernels, const uint8_t* raw, size_t bytes, uint8_t* out,
-                      const Coding& coding);
+                      const Coding& coding, Side& side);
 
 // Reads the block at `in`, which ends at `end` at the latest, to `out` (exactly `bytes` long) and
 // moves `in` to its end.
 Status decode_block(const Kernels& kernels, const uint8_t*& in, const uint8_t* end, uint8_t* out,
-                    size_t bytes, const Coding& coding);
+                    size_t bytes, const Coding& coding, Side& side);
 
 }  // namespace actdma::native

@@ -11,31 +11,29 @@ namespace actdma::native {
 
 constexpr size_t kHeaderBytes = 4 * kHeaderWords;
 
-// How the blocks are coded, and both CRCs of docs/format.md where they are wanted.
-struct Stream {
-  Coding coding;
-  bool with_crc;
-  uint32_t raw_crc = 0;    // of the padded raw data
-  uint32_t frame_crc = 0;  // of the frame up to here
-};
+// Whether copies to there can go past the caches.
+bool can_stream(const Kernels& kernels, const uint8_t* to);
 
 // Writes the blocks of `raw` to `out` (frame_bound(raw_bytes) - 128 + kEncodeSlack bytes long) and
-// returns their end, before padding.
+// returns their end, before padding. From `side.rows` on, the frame CRC lacks them.
 uint8_t* encode_blocks(const Kernels& kernels, const uint8_t* raw, size_t raw_bytes, uint8_t* out,
-                       Stream& stream);
+                       const Coding& coding, Side& side);
 
 // Reads the blocks at `in`, of which not more than `bytes` (a multiple of 4) may be taken but
-// kDecodeSlack more be read, to `out` (exactly `raw_bytes` long). Moves `in` to their end.
-// `past_caches`: `out` is large and not read again soon.
+// kDecodeSlack more be read, to `out` (exactly `raw_bytes` long). Moves `in` to their end. From
+// `side.rows` on, the frame CRC lacks them.
 Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, uint8_t* out,
-                     size_t raw_bytes, bool past_caches, Stream& stream);
+                     size_t raw_bytes, const Coding& coding, Side& side);
 
 // Writes the frame of `raw`, which is as long as its good `descriptor` says, to `out`
 // (frame_bound(descriptor) + kEncodeSlack bytes long) and returns the frame's length.
+// `past_caches`: it is large and not read again soon. `set`, unless null, gets how many elements
+// have a bit set (0 of codecs that do not look).
 size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* descriptor,
-                    uint8_t* out);
+                    uint8_t* out, bool past_caches = false, size_t* set = nullptr);
 
 // Reads the frame `packet` to `out`; kBadRawBytes unless `out_bytes` is what it holds.
+// `past_caches`: `out` is large and not read again soon.
 Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
                     uint8_t* out, size_t out_bytes, bool past_caches);
 

@@ -12,6 +12,15 @@ std::atomic<const Kernels*>& active() {
 
 }  // namespace
 
+void Side::finish(const Kernels& kernels, const uint8_t* raw, size_t bytes) {
+  const size_t left = kRowBytes * row_count;
+  if (with_crc && !raw_done) raw_crc = kernels.crc32c(raw_crc, raw, bytes);
+  if (with_crc) frame_crc = kernels.crc32c(frame_crc, rows, left);
+  if (to) kernels.stream(to, rows, left);
+  raw_done = false;
+  advance(row_count);
+}
+
 const std::vector<const Kernels*>& available_kernels() {
   static const std::vector<const Kernels*> sets = [] {
     std::vector<const Kernels*> found;

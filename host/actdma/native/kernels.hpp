@@ -14,7 +14,34 @@ namespace actdma::native {
 constexpr size_t kChunkBytes = 64;
 // What a function may read or write past the end of a data plane: one vector.
 constexpr size_t kVectorSlack = 64;
-constexpr size_t kStreamAlign = 16;
+constexpr size_t kLineBytes = 64;  // of a cache
+
+// What is done to data beside coding it: a kernel may take any part of it on, which then costs
+// little time of its own; finish() does what is left.
+struct Side {
+  static constexpr size_t kRowBytes = 256;
+
+  bool with_crc;
+  bool past_caches = false;  // what is large is written past the caches
+  bool raw_done = false;     // raw_crc has got the block
+  uint32_t raw_crc = 0;      // of the padded raw data
+  uint32_t frame_crc = 0;    // of the frame up to `rows`
+  size_t set = 0;            // elements with a bit set
+  // Parts of the frame that wait for their CRC and, where `to` is set, to be copied there (aligned
+  // to a line) past the caches.
+  const uint8_t* rows = nullptr;
+  size_t row_count = 0;
+  uint8_t* to = nullptr;
+
+  void advance(size_t count) {
+    rows += kRowBytes * count;
+    row_count -= count;
+    if (to) to += kRowBytes * count;
+  }
+
+  // `raw` is the block that a kernel was given.
+  void finish(const struct Kernels& kernels, const uint8_t* raw, size_t bytes);
+};
 
 // What is common to the elements of a group (docs/format.md, header plane).
 struct Group {
@@ -50,15 +77,17 @@ struct Kernels {
   const char* name;
   // Writes the mask plane (chunks * 64 / element / 8 bytes) and the data plane of raw data; returns
   // the end of the data plane, after which kVectorSlack bytes may have been written as well.
-  uint8_t* (*compress[3])(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data);
+  uint8_t* (*compress[3])(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data,
+                          Side& side);
   // The inverse. Reads up to kVectorSlack bytes past the data plane, whose length the caller has
   // checked against the mask; writes exactly the chunks.
-  void (*expand[3])(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw);
+  void (*expand[3])(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw,
+                    Side& side);
   RecordKernels float16, bfloat16, float32;  // zve's
   RecordKernels ints[3][2];                  // the second index: whether they are signed
   // Number of bits set in `words` 32-bit words.
   uint32_t (*count_bits)(const uint8_t* mask, size_t words);
-  // Copies to memory past the caches; `to` and `bytes` are multiples of kStreamAlign. The second
+  // Copies to memory past the caches; `to` and `bytes` are multiples of kLineBytes. The second
   // makes such copies visible to others, in order. Null where the set has nothing of the kind.
   void (*stream)(uint8_t* to, const uint8_t* from, size_t bytes);
   void (*stream_end)();

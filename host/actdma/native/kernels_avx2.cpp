@@ -27,6 +27,45 @@ ACTDMA_AVX2 inline __m256i load32(const uint8_t* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
 }
 
+// `v` moved on by as many bits as `factors` say, plus `next`.
+ACTDMA_AVX2 inline __m128i fold(__m128i v, __m128i factors, __m128i next) {
+  const __m128i low = _mm_clmulepi64_si128(v, factors, 0x00);
+  const __m128i high = _mm_clmulepi64_si128(v, factors, 0x11);
+  return _mm_xor_si128(_mm_xor_si128(low, high), next);
+}
+
+template <int kBits>
+ACTDMA_AVX2 inline __m128i factors() {
+  constexpr auto kLow = static_cast<long long>(crc_fold_factor(kBits + 64));
+  constexpr auto kHigh = static_cast<long long>(crc_fold_factor(kBits));
+  return _mm_set_epi64x(kHigh, kLow);
+}
+
+ACTDMA_AVX2 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
+  uint64_t rest = static_cast<uint32_t>(~crc);
+  if (bytes >= 64) {
+    __m128i a = _mm_xor_si128(load16(data), _mm_cvtsi32_si128(static_cast<int>(rest)));
+    __m128i b = load16(data + 16);
+    __m128i c = load16(data + 32);
+    __m128i d = load16(data + 48);
+    const __m128i next = factors<512>();
+    for (data += 64, bytes -= 64; bytes >= 64; data += 64, bytes -= 64) {
+      a = fold(a, next, load16(data));
+      b = fold(b, next, load16(data + 16));
+      c = fold(c, next, load16(data + 32));
+      d = fold(d, next, load16(data + 48));
+    }
+    a = fold(a, factors<256>(), c);
+    b = fold(b, factors<256>(), d);
+    const __m128i v = fold(a, factors<128>(), b);
+    rest = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(v)));
+    rest = _mm_crc32_u64(rest, static_cast<uint64_t>(_mm_extract_epi64(v, 1)));
+  }
+  for (; bytes >= 8; data += 8, bytes -= 8) rest = _mm_crc32_u64(rest, load<uint64_t>(data));
+  for (; bytes; data++, bytes--) rest = _mm_crc32_u8(static_cast<uint32_t>(rest), *data);
+  return ~static_cast<uint32_t>(rest);
+}
+
 // Shuffles the first eight elements of `from` to `to`, whole vectors at a time.
 template <int kLog2>
 ACTDMA_AVX2 inline void shuffle(const uint8_t index[8], const uint8_t* from, uint8_t* to) {
@@ -73,7 +112,8 @@ ACTDMA_AVX2 inline uint64_t nonzero(const uint8_t* chunk) {
 }
 
 template <int kLog2>
-ACTDMA_AVX2 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data) {
+ACTDMA_AVX2 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data,
+                              Side&) {
   for (size_t i = 0; i < chunks; i++, raw += kChunkBytes, mask += 8 >> kLog2) {
     ACTDMA_PREFETCH_READ(raw);
     ACTDMA_PREFETCH_WRITE(data);
@@ -92,7 +132,8 @@ ACTDMA_AVX2 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, 
 }
 
 template <int kLog2>
-ACTDMA_AVX2 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw) {
+ACTDMA_AVX2 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw,
+                        Side&) {
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2, mask++) {
     ACTDMA_PREFETCH_READ(data);
@@ -355,51 +396,12 @@ ACTDMA_AVX2 uint32_t count_bits(const uint8_t* mask, size_t words) {
 }
 
 ACTDMA_AVX2 void stream(uint8_t* to, const uint8_t* from, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 16) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), load16(from + i));
+  for (size_t i = 0; i < bytes; i += 32) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), load32(from + i));
   }
 }
 
 ACTDMA_AVX2 void stream_end() { _mm_sfence(); }
-
-// `v` moved on by as many bits as `factors` say, plus `next`.
-ACTDMA_AVX2 inline __m128i fold(__m128i v, __m128i factors, __m128i next) {
-  const __m128i low = _mm_clmulepi64_si128(v, factors, 0x00);
-  const __m128i high = _mm_clmulepi64_si128(v, factors, 0x11);
-  return _mm_xor_si128(_mm_xor_si128(low, high), next);
-}
-
-template <int kBits>
-ACTDMA_AVX2 inline __m128i factors() {
-  constexpr auto kLow = static_cast<long long>(crc_fold_factor(kBits + 64));
-  constexpr auto kHigh = static_cast<long long>(crc_fold_factor(kBits));
-  return _mm_set_epi64x(kHigh, kLow);
-}
-
-ACTDMA_AVX2 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
-  uint64_t rest = static_cast<uint32_t>(~crc);
-  if (bytes >= 64) {
-    __m128i a = _mm_xor_si128(load16(data), _mm_cvtsi32_si128(static_cast<int>(rest)));
-    __m128i b = load16(data + 16);
-    __m128i c = load16(data + 32);
-    __m128i d = load16(data + 48);
-    const __m128i next = factors<512>();
-    for (data += 64, bytes -= 64; bytes >= 64; data += 64, bytes -= 64) {
-      a = fold(a, next, load16(data));
-      b = fold(b, next, load16(data + 16));
-      c = fold(c, next, load16(data + 32));
-      d = fold(d, next, load16(data + 48));
-    }
-    a = fold(a, factors<256>(), c);
-    b = fold(b, factors<256>(), d);
-    const __m128i v = fold(a, factors<128>(), b);
-    rest = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(v)));
-    rest = _mm_crc32_u64(rest, static_cast<uint64_t>(_mm_extract_epi64(v, 1)));
-  }
-  for (; bytes >= 8; data += 8, bytes -= 8) rest = _mm_crc32_u64(rest, load<uint64_t>(data));
-  for (; bytes; data++, bytes--) rest = _mm_crc32_u8(static_cast<uint32_t>(rest), *data);
-  return ~static_cast<uint32_t>(rest);
-}
 
 }  // namespace
 

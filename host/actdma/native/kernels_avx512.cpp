@@ -11,6 +11,8 @@
 #endif
 #include <immintrin.h>
 
+#include <algorithm>
+
 #include "bits.hpp"
 #include "records.hpp"
 
@@ -22,53 +24,245 @@
 namespace actdma::native {
 namespace {
 
-template <int kLog2>
-ACTDMA_AVX512 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data) {
-  for (size_t i = 0; i < chunks; i++, raw += kChunkBytes) {
-    ACTDMA_PREFETCH_READ(raw);
-    ACTDMA_PREFETCH_WRITE(data);
-    const __m512i v = _mm512_loadu_si512(raw);
-    __m512i packed;
-    uint64_t bits;
-    if constexpr (kLog2 == 0) {
-      const __mmask64 set = _mm512_test_epi8_mask(v, v);
-      packed = _mm512_maskz_compress_epi8(set, v);
-      store<uint64_t>(mask, bits = set);
-    } else if constexpr (kLog2 == 1) {
-      const __mmask32 set = _mm512_test_epi16_mask(v, v);
-      packed = _mm512_maskz_compress_epi16(set, v);
-      store<uint32_t>(mask, static_cast<uint32_t>(bits = set));
-    } else {
-      const __mmask16 set = _mm512_test_epi32_mask(v, v);
-      packed = _mm512_maskz_compress_epi32(set, v);
-      store<uint16_t>(mask, static_cast<uint16_t>(bits = set));
-    }
-    mask += 8 >> kLog2;
-    _mm512_storeu_si512(data, packed);
-    data += static_cast<size_t>(__builtin_popcountll(bits)) << kLog2;
+// `v` moved on by as many bits as `factors` say, plus `next`.
+ACTDMA_AVX512 inline __m512i fold(__m512i v, __m512i factors, __m512i next) {
+  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(v, factors, 0x00),
+                                   _mm512_clmulepi64_epi128(v, factors, 0x11), next, 0x96);
+}
+
+template <int kBits>
+ACTDMA_AVX512 inline __m512i factors() {
+  constexpr auto kLow = static_cast<long long>(crc_fold_factor(kBits + 64));
+  constexpr auto kHigh = static_cast<long long>(crc_fold_factor(kBits));
+  return _mm512_set_epi64(kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow);
+}
+
+// The CRC-32C of rows of four vectors, before its last inversion.
+class RowCrc {
+ public:
+  static constexpr size_t kRow = 4;
+
+  ACTDMA_AVX512 explicit RowCrc(uint32_t crc)
+      : first_(_mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~crc)))) {
+    for (__m512i& sum : sums_) sum = _mm512_setzero_si512();
   }
+
+  ACTDMA_AVX512 void add(const __m512i row[kRow]) {
+    const __m512i next = factors<512 * kRow>();
+    sums_[0] = fold(sums_[0], next, _mm512_xor_si512(row[0], first_));
+    for (size_t i = 1; i < kRow; i++) sums_[i] = fold(sums_[i], next, row[i]);
+    first_ = _mm512_setzero_si512();
+  }
+
+  // Of the rows and the `chunks` at `data`.
+  ACTDMA_AVX512 uint64_t finish(const uint8_t* data, size_t chunks) const {
+    const __m512i one = factors<512>(), two = factors<1024>();
+    __m512i v = fold(fold(sums_[0], two, sums_[2]), one, fold(sums_[1], two, sums_[3]));
+    for (size_t i = 0; i < chunks; i++) v = fold(v, one, _mm512_loadu_si512(data + 64 * i));
+    // The four lanes onto the last one: 384, 256, 128 and 0 bits on.
+    const __m512i lanes = _mm512_set_epi64(
+        0, 0, static_cast<long long>(crc_fold_factor(128)),
+        static_cast<long long>(crc_fold_factor(192)), static_cast<long long>(crc_fold_factor(256)),
+        static_cast<long long>(crc_fold_factor(320)), static_cast<long long>(crc_fold_factor(384)),
+        static_cast<long long>(crc_fold_factor(448)));
+    alignas(64) uint64_t lane[8];
+    _mm512_store_si512(lane, fold(v, lanes, _mm512_maskz_mov_epi64(0xC0, v)));
+    const uint64_t rest = _mm_crc32_u64(0, lane[0] ^ lane[2] ^ lane[4] ^ lane[6]);
+    return _mm_crc32_u64(rest, lane[1] ^ lane[3] ^ lane[5] ^ lane[7]);
+  }
+
+ private:
+  __m512i first_;  // what was before, added to the first vector
+  __m512i sums_[kRow];
+};
+
+ACTDMA_AVX512 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
+  uint64_t rest = static_cast<uint32_t>(~crc);
+  if (bytes >= 256) {
+    RowCrc rows(crc);
+    for (; bytes >= 256; data += 256, bytes -= 256) {
+      const __m512i row[] = {_mm512_loadu_si512(data), _mm512_loadu_si512(data + 64),
+                             _mm512_loadu_si512(data + 128), _mm512_loadu_si512(data + 192)};
+      rows.add(row);
+    }
+    rest = rows.finish(data, bytes / 64);
+    data += bytes / 64 * 64;
+    bytes %= 64;
+  }
+  for (; bytes >= 8; data += 8, bytes -= 8) rest = _mm_crc32_u64(rest, load<uint64_t>(data));
+  for (; bytes; data++, bytes--) rest = _mm_crc32_u8(static_cast<uint32_t>(rest), *data);
+  return ~static_cast<uint32_t>(rest);
+}
+
+ACTDMA_AVX512 inline __m512i load_ahead(const uint8_t* from) {
+#ifndef PRD
+#define PRD 8192
+#define PRH 2
+#endif
+  __builtin_prefetch(from + PRD, 0, PRH);
+#ifdef PRN
+  __builtin_prefetch(from + PRN, 0, 3);
+#endif
+  return _mm512_loadu_si512(from);
+}
+
+ACTDMA_AVX512 inline void store_ahead(uint8_t* to, __m512i v) {
+  ACTDMA_PREFETCH_WRITE(to);
+  _mm512_storeu_si512(to, v);
+}
+
+// Writes mask and data of a chunk, and moves on behind them.
+template <int kLog2>
+ACTDMA_AVX512 inline void compress_chunk(__m512i v, uint8_t*& mask, uint8_t*& data) {
+  ACTDMA_PREFETCH_WRITE(data);
+  __m512i packed;
+  uint64_t bits;
+  if constexpr (kLog2 == 0) {
+    const __mmask64 set = _mm512_test_epi8_mask(v, v);
+    packed = _mm512_maskz_compress_epi8(set, v);
+    store<uint64_t>(mask, bits = set);
+  } else if constexpr (kLog2 == 1) {
+    const __mmask32 set = _mm512_test_epi16_mask(v, v);
+    packed = _mm512_maskz_compress_epi16(set, v);
+    store<uint32_t>(mask, static_cast<uint32_t>(bits = set));
+  } else {
+    const __mmask16 set = _mm512_test_epi32_mask(v, v);
+    packed = _mm512_maskz_compress_epi32(set, v);
+    store<uint16_t>(mask, static_cast<uint16_t>(bits = set));
+  }
+  mask += 8 >> kLog2;
+  _mm512_storeu_si512(data, packed);
+  data += static_cast<size_t>(__builtin_popcountll(bits)) << kLog2;
+}
+
+// The first `count` rows of a side, of which one is taken on at a time.
+template <bool kCrc>
+class SideRows {
+ public:
+  ACTDMA_AVX512 SideRows(const Side& side, size_t count)
+      : crc_(side.frame_crc), from_(side.rows), to_(side.to), left_(count) {}
+
+  ACTDMA_AVX512 void step() {
+    if (left_ == 0) return;
+    const __m512i row[] = {_mm512_loadu_si512(from_), _mm512_loadu_si512(from_ + 64),
+                           _mm512_loadu_si512(from_ + 128), _mm512_loadu_si512(from_ + 192)};
+    if constexpr (kCrc) crc_.add(row);
+    if (to_) {
+      for (const __m512i v : row) {
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(to_), v);
+        to_ += 64;
+      }
+    }
+    from_ += Side::kRowBytes;
+    left_--;
+  }
+
+  ACTDMA_AVX512 void finish(Side& side, size_t count) {
+    if (kCrc && count) side.frame_crc = ~static_cast<uint32_t>(crc_.finish(from_, 0));
+    side.advance(count);
+  }
+
+ private:
+  RowCrc crc_;
+  const uint8_t* from_;
+  uint8_t* to_;
+  size_t left_;
+};
+
+// Calls step(rows of the raw data so far, row CRC) for every row of the raw data, with the side's
+// work beside it.
+template <int kLog2, bool kCrc>
+ACTDMA_AVX512 inline uint8_t* compress_rows(const uint8_t* raw, size_t rows, uint8_t* mask,
+                                            uint8_t* data, Side& side) {
+  const size_t beside = std::min(rows, side.row_count);
+  RowCrc crc(side.raw_crc);
+  SideRows<kCrc> side_rows(side, beside);
+  for (size_t i = 0; i < rows; i++, raw += Side::kRowBytes) {
+    const __m512i row[] = {load_ahead(raw), load_ahead(raw + 64), load_ahead(raw + 128),
+                           load_ahead(raw + 192)};
+    for (const __m512i v : row) compress_chunk<kLog2>(v, mask, data);
+    if constexpr (kCrc) crc.add(row);
+    side_rows.step();
+  }
+  if constexpr (kCrc) side.raw_crc = ~static_cast<uint32_t>(crc.finish(raw, 0));
+  side.raw_done = kCrc;
+  side_rows.finish(side, beside);
   return data;
 }
 
 template <int kLog2>
-ACTDMA_AVX512 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw) {
+ACTDMA_AVX512 uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data,
+                                Side& side) {
+  const size_t rows = chunks / RowCrc::kRow;
+  if (rows && chunks % RowCrc::kRow == 0) {
+    return side.with_crc ? compress_rows<kLog2, true>(raw, rows, mask, data, side)
+                         : compress_rows<kLog2, false>(raw, rows, mask, data, side);
+  }
   for (size_t i = 0; i < chunks; i++, raw += kChunkBytes) {
-    ACTDMA_PREFETCH_READ(data);
-    const __m512i packed = _mm512_loadu_si512(data);
-    __m512i v;
-    uint64_t bits;
-    if constexpr (kLog2 == 0) {
-      v = _mm512_maskz_expand_epi8(bits = load<uint64_t>(mask), packed);
-    } else if constexpr (kLog2 == 1) {
-      bits = load<uint32_t>(mask);
-      v = _mm512_maskz_expand_epi16(static_cast<__mmask32>(bits), packed);
-    } else {
-      bits = load<uint16_t>(mask);
-      v = _mm512_maskz_expand_epi32(static_cast<__mmask16>(bits), packed);
+    compress_chunk<kLog2>(load_ahead(raw), mask, data);
+  }
+  return data;
+}
+
+// A chunk; moves on behind its mask and data.
+template <int kLog2>
+ACTDMA_AVX512 inline __m512i expand_chunk(const uint8_t*& mask, const uint8_t*& data) {
+  ACTDMA_PREFETCH_READ(data);
+  const __m512i packed = _mm512_loadu_si512(data);
+  __m512i v;
+  uint64_t bits;
+  if constexpr (kLog2 == 0) {
+    v = _mm512_maskz_expand_epi8(bits = load<uint64_t>(mask), packed);
+  } else if constexpr (kLog2 == 1) {
+    bits = load<uint32_t>(mask);
+    v = _mm512_maskz_expand_epi16(static_cast<__mmask32>(bits), packed);
+  } else {
+    bits = load<uint16_t>(mask);
+    v = _mm512_maskz_expand_epi32(static_cast<__mmask16>(bits), packed);
+  }
+  mask += 8 >> kLog2;
+  data += static_cast<size_t>(__builtin_popcountll(bits)) << kLog2;
+  return v;
+}
+
+template <int kLog2, bool kCrc, bool kStream>
+ACTDMA_AVX512 inline void expand_rows(const uint8_t* mask, const uint8_t* data, size_t rows,
+                                      uint8_t* raw, Side& side) {
+  const size_t beside = std::min(rows, side.row_count);
+  RowCrc crc(side.raw_crc);
+  SideRows<kCrc> side_rows(side, beside);
+  for (size_t i = 0; i < rows; i++) {
+    __m512i row[RowCrc::kRow];
+    for (__m512i& v : row) {
+      v = expand_chunk<kLog2>(mask, data);
+      if constexpr (kStream) {
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(raw), v);
+      } else {
+        store_ahead(raw, v);
+      }
+      raw += kChunkBytes;
     }
-    mask += 8 >> kLog2;
-    _mm512_storeu_si512(raw, v);
-    data += static_cast<size_t>(__builtin_popcountll(bits)) << kLog2;
+    if constexpr (kCrc) crc.add(row);
+    side_rows.step();
+  }
+  if constexpr (kCrc) side.raw_crc = ~static_cast<uint32_t>(crc.finish(raw, 0));
+  side.raw_done = kCrc;
+  side_rows.finish(side, beside);
+}
+
+template <int kLog2>
+ACTDMA_AVX512 void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw,
+                          Side& side) {
+  const size_t rows = chunks / RowCrc::kRow;
+  if (rows && chunks % RowCrc::kRow == 0) {
+    const auto expand_all = side.with_crc      ? side.past_caches ? expand_rows<kLog2, true, true>
+                                                                  : expand_rows<kLog2, true, false>
+                            : side.past_caches ? expand_rows<kLog2, false, true>
+                                               : expand_rows<kLog2, false, false>;
+    return expand_all(mask, data, rows, raw, side);
+  }
+  for (size_t i = 0; i < chunks; i++, raw += kChunkBytes) {
+    store_ahead(raw, expand_chunk<kLog2>(mask, data));
   }
 }
 
@@ -305,61 +499,12 @@ ACTDMA_AVX512 uint32_t count_bits(const uint8_t* mask, size_t words) {
 }
 
 ACTDMA_AVX512 void stream(uint8_t* to, const uint8_t* from, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 16) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+  for (size_t i = 0; i < bytes; i += 64) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
   }
 }
 
 ACTDMA_AVX512 void stream_end() { _mm_sfence(); }
-
-// `v` moved on by as many bits as `factors` say, plus `next`.
-ACTDMA_AVX512 inline __m512i fold(__m512i v, __m512i factors, __m512i next) {
-  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(v, factors, 0x00),
-                                   _mm512_clmulepi64_epi128(v, factors, 0x11), next, 0x96);
-}
-
-template <int kBits>
-ACTDMA_AVX512 inline __m512i factors() {
-  constexpr auto kLow = static_cast<long long>(crc_fold_factor(kBits + 64));
-  constexpr auto kHigh = static_cast<long long>(crc_fold_factor(kBits));
-  return _mm512_set_epi64(kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow);
-}
-
-ACTDMA_AVX512 uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
-  uint64_t rest = static_cast<uint32_t>(~crc);
-  if (bytes >= 256) {
-    __m512i a = _mm512_xor_si512(_mm512_loadu_si512(data),
-                                 _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(rest))));
-    __m512i b = _mm512_loadu_si512(data + 64);
-    __m512i c = _mm512_loadu_si512(data + 128);
-    __m512i d = _mm512_loadu_si512(data + 192);
-    const __m512i next = factors<2048>();
-    for (data += 256, bytes -= 256; bytes >= 256; data += 256, bytes -= 256) {
-      a = fold(a, next, _mm512_loadu_si512(data));
-      b = fold(b, next, _mm512_loadu_si512(data + 64));
-      c = fold(c, next, _mm512_loadu_si512(data + 128));
-      d = fold(d, next, _mm512_loadu_si512(data + 192));
-    }
-    const __m512i half = factors<1024>();
-    const __m512i one = factors<512>();
-    a = fold(fold(a, half, c), one, fold(b, half, d));
-    for (; bytes >= 64; data += 64, bytes -= 64) a = fold(a, one, _mm512_loadu_si512(data));
-    // The four lanes onto the last one: 384, 256, 128 and 0 bits on.
-    const __m512i lanes = _mm512_set_epi64(
-        0, 0, static_cast<long long>(crc_fold_factor(128)),
-        static_cast<long long>(crc_fold_factor(192)), static_cast<long long>(crc_fold_factor(256)),
-        static_cast<long long>(crc_fold_factor(320)), static_cast<long long>(crc_fold_factor(384)),
-        static_cast<long long>(crc_fold_factor(448)));
-    alignas(64) uint64_t lane[8];
-    _mm512_store_si512(lane, fold(a, lanes, _mm512_maskz_mov_epi64(0xC0, a)));
-    rest = _mm_crc32_u64(0, lane[0] ^ lane[2] ^ lane[4] ^ lane[6]);
-    rest = _mm_crc32_u64(rest, lane[1] ^ lane[3] ^ lane[5] ^ lane[7]);
-  }
-  for (; bytes >= 8; data += 8, bytes -= 8) rest = _mm_crc32_u64(rest, load<uint64_t>(data));
-  for (; bytes; data++, bytes--) rest = _mm_crc32_u8(static_cast<uint32_t>(rest), *data);
-  return ~static_cast<uint32_t>(rest);
-}
 
 }  // namespace
 

@@ -58,7 +58,7 @@ inline uint32_t nonzero(const uint8_t* from) {
 }
 
 template <int kLog2>
-uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data) {
+uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data, Side&) {
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2) {
     ACTDMA_PREFETCH_READ(raw);
@@ -72,7 +72,7 @@ uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* dat
 }
 
 template <int kLog2>
-void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw) {
+void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw, Side&) {
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += 8 << kLog2, mask++) {
     ACTDMA_PREFETCH_READ(data);

@@ -13,11 +13,52 @@ template <int kLog2>
 using Element =
     std::conditional_t<kLog2 == 0, uint8_t, std::conditional_t<kLog2 == 1, uint16_t, uint32_t>>;
 
+constexpr int kSlices = 16;  // bytes of CRC at a time
+
+struct CrcTables {
+  uint32_t of[kSlices][256];  // of[k][b]: the CRC of byte b followed by k zero bytes
+};
+
+constexpr CrcTables make_crc_tables() {
+  CrcTables tables{};
+  for (uint32_t b = 0; b < 256; b++) {
+    uint32_t crc = b;
+    for (int bit = 0; bit < 8; bit++) crc = crc_times_x(crc);
+    tables.of[0][b] = crc;
+  }
+  for (int k = 1; k < kSlices; k++) {
+    for (uint32_t b = 0; b < 256; b++) {
+      const uint32_t before = tables.of[k - 1][b];
+      tables.of[k][b] = before >> 8 ^ tables.of[0][before & 0xFF];
+    }
+  }
+  return tables;
+}
+
+constexpr CrcTables kCrcTables = make_crc_tables();
+
+// The part of a CRC that `word` adds when `after` bytes of the slice follow it.
+inline uint32_t crc_of_word(uint32_t word, int after) {
+  const auto* const of = kCrcTables.of + after;
+  return of[3][word & 0xFF] ^ of[2][word >> 8 & 0xFF] ^ of[1][word >> 16 & 0xFF] ^
+         of[0][word >> 24];
+}
+
+uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
+  crc = ~crc;
+  for (; bytes >= kSlices; bytes -= kSlices, data += kSlices) {
+    crc = crc_of_word(load<uint32_t>(data) ^ crc, 12) ^ crc_of_word(load<uint32_t>(data + 4), 8) ^
+          crc_of_word(load<uint32_t>(data + 8), 4) ^ crc_of_word(load<uint32_t>(data + 12), 0);
+  }
+  for (; bytes; bytes--, data++) crc = crc >> 8 ^ kCrcTables.of[0][(crc ^ *data) & 0xFF];
+  return ~crc;
+}
+
 // Mask bits are gathered 16 at a time: a whole number of those fits any chunk and any register.
 constexpr int kGroup = 16;
 
 template <int kLog2>
-uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data) {
+uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* data, Side&) {
   constexpr size_t kBytes = sizeof(Element<kLog2>);
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += kGroup * kBytes, mask += kGroup / 8) {
@@ -38,7 +79,7 @@ uint8_t* compress(const uint8_t* raw, size_t chunks, uint8_t* mask, uint8_t* dat
 }
 
 template <int kLog2>
-void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw) {
+void expand(const uint8_t* mask, const uint8_t* data, size_t chunks, uint8_t* raw, Side&) {
   constexpr size_t kBytes = sizeof(Element<kLog2>);
   const uint8_t* const end = raw + chunks * kChunkBytes;
   for (; raw != end; raw += kGroup * kBytes, mask += kGroup / 8) {
@@ -215,47 +256,6 @@ uint32_t count_bits(const uint8_t* mask, size_t words) {
     total += v * 0x01010101 >> 24;
   }
   return total;
-}
-
-constexpr int kSlices = 16;  // bytes of CRC at a time
-
-struct CrcTables {
-  uint32_t of[kSlices][256];  // of[k][b]: the CRC of byte b followed by k zero bytes
-};
-
-constexpr CrcTables make_crc_tables() {
-  CrcTables tables{};
-  for (uint32_t b = 0; b < 256; b++) {
-    uint32_t crc = b;
-    for (int bit = 0; bit < 8; bit++) crc = crc_times_x(crc);
-    tables.of[0][b] = crc;
-  }
-  for (int k = 1; k < kSlices; k++) {
-    for (uint32_t b = 0; b < 256; b++) {
-      const uint32_t before = tables.of[k - 1][b];
-      tables.of[k][b] = before >> 8 ^ tables.of[0][before & 0xFF];
-    }
-  }
-  return tables;
-}
-
-constexpr CrcTables kCrcTables = make_crc_tables();
-
-// The part of a CRC that `word` adds when `after` bytes of the slice follow it.
-inline uint32_t crc_of_word(uint32_t word, int after) {
-  const auto* const of = kCrcTables.of + after;
-  return of[3][word & 0xFF] ^ of[2][word >> 8 & 0xFF] ^ of[1][word >> 16 & 0xFF] ^
-         of[0][word >> 24];
-}
-
-uint32_t crc32c(uint32_t crc, const uint8_t* data, size_t bytes) {
-  crc = ~crc;
-  for (; bytes >= kSlices; bytes -= kSlices, data += kSlices) {
-    crc = crc_of_word(load<uint32_t>(data) ^ crc, 12) ^ crc_of_word(load<uint32_t>(data + 4), 8) ^
-          crc_of_word(load<uint32_t>(data + 8), 4) ^ crc_of_word(load<uint32_t>(data + 12), 0);
-  }
-  for (; bytes; bytes--, data++) crc = crc >> 8 ^ kCrcTables.of[0][(crc ^ *data) & 0xFF];
-  return ~crc;
 }
 
 }  // namespace

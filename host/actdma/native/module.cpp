@@ -3,7 +3,14 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "codec.hpp"
+#include "tensor.hpp"
 
 namespace py = pybind11;
 
@@ -27,7 +34,10 @@ class Buffer {
   Py_buffer view_;
 };
 
-Stream plain_stream(uint32_t codec, uint32_t element_bytes, uint32_t parameter) {
+// Work on fewer bytes takes less time than handing over the GIL does.
+constexpr size_t kLongBytes = 4096;
+
+Coding plain_coding(uint32_t codec, uint32_t element_bytes, uint32_t parameter) {
   uint32_t words[kHeaderWords] = {kMagic,
                                   kVersion | kTransfer << 8 | codec << 16 | element_bytes << 24};
   words[kDescParameters] = parameter;
@@ -37,20 +47,84 @@ Stream plain_stream(uint32_t codec, uint32_t element_bytes, uint32_t parameter) 
     throw py::value_error("element_bytes is not 1, 2, 4 or 8, or none that the codec takes");
   }
   if (status != kGood) throw py::value_error("the parameter is none of the codec's");
-  return {{codec, element_log2(element_bytes), parameter}, false};
+  return {codec, element_log2(element_bytes), parameter};
 }
 
-size_t py_encode_frame(const py::object& raw, const py::object& descriptor, const py::object& out) {
-  const Buffer from(raw, PyBUF_SIMPLE), head(descriptor, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
-  const Kernels& kernels = active_kernels();
+// The good descriptor of a frame that is to be made of data.
+RawFrame raw_frame(const Kernels& kernels, const uint8_t* raw, size_t raw_bytes,
+                   const uint8_t* descriptor) {
   uint32_t words[kHeaderWords];
-  if (head.size() != kHeaderBytes || read_descriptor(kernels, head.data(), words) != kGood ||
-      (words[kDescKind] >> 8 & 0xFF) != kTransfer || words[kDescRawLow] != from.size()) {
+  if (read_descriptor(kernels, descriptor, words) != kGood ||
+      (words[kDescKind] >> 8 & 0xFF) != kTransfer || words[kDescRawLow] > raw_bytes) {
     throw py::value_error("the descriptor is not that of the data");
   }
-  if (to.size() < frame_bound(words) + kEncodeSlack) throw py::value_error("out is short");
+  return {raw, words[kDescRawLow], descriptor, frame_bound(words)};
+}
+
+// Elements without a bit set, where the codec looks at whole elements.
+std::optional<size_t> zeros_of(const uint8_t* descriptor, size_t raw_bytes, size_t set) {
+  constexpr uint32_t kLooking = kBlockCodecs & ~(1u << kCodecRaw);
+  const uint8_t codec = descriptor[6], element_bytes = descriptor[7];
+  if (!(kLooking >> codec & 1) || element_bytes > 4) return std::nullopt;
+  return (raw_bytes + element_bytes - 1) / element_bytes - set;
+}
+
+using Frames = std::pair<std::vector<size_t>, std::optional<size_t>>;
+
+Frames py_encode_frames(const py::object& raw, const py::object& descriptors, const py::object& out,
+                        bool past_caches, size_t threads) {
+  const Buffer from(raw, PyBUF_SIMPLE), heads(descriptors, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
+  const Kernels& kernels = active_kernels();
+  std::vector<RawFrame> frames;
+  size_t start = 0, bound = kEncodeSlack;
+  for (size_t at = 0; at + kHeaderBytes <= heads.size(); at += kHeaderBytes) {
+    frames.push_back(
+        raw_frame(kernels, from.data() + start, from.size() - start, heads.data() + at));
+    start += frames.back().raw_bytes;
+    bound += frames.back().bound;
+  }
+  if (frames.empty() || heads.size() % kHeaderBytes || start != from.size()) {
+    throw py::value_error("the descriptors are not those of the data");
+  }
+  if (to.size() < bound) throw py::value_error("out is short");
+  std::vector<size_t> lengths(frames.size());
+  size_t set;
+  {
+    const py::gil_scoped_release unlocked;
+    encode_frames(kernels, frames, to.data(), past_caches, threads, lengths.data(), &set);
+  }
+  return {std::move(lengths), zeros_of(heads.data(), from.size(), set)};
+}
+
+std::pair<size_t, std::optional<size_t>> py_encode_frame(const py::object& raw,
+                                                         const py::object& descriptor,
+                                                         const py::object& out, bool past_caches) {
+  const auto [lengths, zeros] = py_encode_frames(raw, descriptor, out, past_caches, 1);
+  if (lengths.size() != 1) throw py::value_error("the descriptor is not that of the data");
+  return {lengths[0], zeros};
+}
+
+// Whether they divide `end` bytes into parts.
+bool divide(const std::vector<size_t>& borders, size_t end) {
+  return !borders.empty() && std::is_sorted(borders.begin(), borders.end()) &&
+         borders.back() <= end;
+}
+
+uint32_t py_decode_frames(const py::object& data, const std::vector<size_t>& offsets,
+                          const std::vector<size_t>& starts, const py::object& out,
+                          bool past_caches, size_t threads) {
+  const Buffer from(data, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
+  if (offsets.size() != starts.size() || !divide(offsets, from.size()) ||
+      !divide(starts, to.size())) {
+    throw py::value_error("the offsets are not those of the data");
+  }
+  std::vector<Packet> packets;
+  for (size_t i = 0; i + 1 < offsets.size(); i++) {
+    packets.push_back({from.data() + offsets[i], offsets[i + 1] - offsets[i], to.data() + starts[i],
+                       starts[i + 1] - starts[i]});
+  }
   const py::gil_scoped_release unlocked;
-  return encode_frame(kernels, from.data(), head.data(), to.data());
+  return decode_frames(active_kernels(), packets, past_caches, threads);
 }
 
 uint32_t py_decode_frame(const py::object& packet, const py::object& out, bool past_caches) {
@@ -61,30 +135,45 @@ uint32_t py_decode_frame(const py::object& packet, const py::object& out, bool p
 }
 
 size_t py_encode_blocks(const py::object& raw, uint32_t codec, uint32_t element_bytes,
-                        const py::object& out, uint32_t parameter) {
+                        const py::object& out, bool past_caches, uint32_t parameter) {
   const Buffer from(raw, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
-  Stream stream = plain_stream(codec, element_bytes, parameter);
+  const Coding coding = plain_coding(codec, element_bytes, parameter);
   if (to.size() < frame_bound(from.size()) + kEncodeSlack) throw py::value_error("out is short");
   const py::gil_scoped_release unlocked;
+  Side side{false, past_caches};
   return static_cast<size_t>(
-      encode_blocks(active_kernels(), from.data(), from.size(), to.data(), stream) - to.data());
+      encode_blocks(active_kernels(), from.data(), from.size(), to.data(), coding, side) -
+      to.data());
 }
 
 uint32_t py_decode_blocks(const py::object& payload, uint32_t codec, uint32_t element_bytes,
                           const py::object& out, bool past_caches, uint32_t parameter) {
   const Buffer from(payload, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
-  Stream stream = plain_stream(codec, element_bytes, parameter);
+  const Coding coding = plain_coding(codec, element_bytes, parameter);
   if (from.size() < kDecodeSlack || from.size() % 4) throw py::value_error("payload is short");
   const py::gil_scoped_release unlocked;
+  Side side{false, past_caches};
   const uint8_t* in = from.data();
   return decode_blocks(active_kernels(), in, from.size() - kDecodeSlack, to.data(), to.size(),
-                       past_caches, stream);
+                       coding, side);
+}
+
+std::vector<uint32_t> py_padded_crcs(const py::object& data, const std::vector<size_t>& borders,
+                                     size_t threads) {
+  const Buffer from(data, PyBUF_SIMPLE);
+  if (!divide(borders, from.size())) throw py::value_error("the borders are not those of the data");
+  std::vector<uint32_t> crcs(borders.size() - 1);
+  const py::gil_scoped_release unlocked;
+  padded_crcs(active_kernels(), from.data(), borders, threads, crcs.data());
+  return crcs;
 }
 
 uint32_t py_crc32c(const py::object& data, uint32_t value) {
   const Buffer from(data, PyBUF_SIMPLE);
+  const Kernels& kernels = active_kernels();
+  if (from.size() < kLongBytes) return kernels.crc32c(value, from.data(), from.size());
   const py::gil_scoped_release unlocked;
-  return active_kernels().crc32c(value, from.data(), from.size());
+  return kernels.crc32c(value, from.data(), from.size());
 }
 
 std::vector<std::string> isas() {
@@ -107,13 +196,26 @@ PYBIND11_MODULE(_native, m) {
   m.attr("ENCODE_SLACK") = kEncodeSlack;
   m.attr("DECODE_SLACK") = kDecodeSlack;
   m.def("encode_frame", &py_encode_frame, py::arg("raw"), py::arg("descriptor"), py::arg("out"),
-        "Writes the frame of `raw`, described by the 64 bytes of `descriptor`, to `out` "
-        "(its frame_bound + ENCODE_SLACK bytes) and returns its length in bytes.");
+        py::arg("past_caches") = false,
+        "Writes the frame of `raw`, described by the 64 bytes of `descriptor`, to `out` (its "
+        "frame_bound + ENCODE_SLACK bytes). Returns its length in bytes, and how many elements "
+        "have no bit set (None: the codec does not count). `past_caches`: worth it where the frame "
+        "is large and not read again soon; no more than a hint.");
+  m.def("encode_frames", &py_encode_frames, py::arg("raw"), py::arg("descriptors"), py::arg("out"),
+        py::arg("past_caches") = false, py::arg("threads") = 1,
+        "Writes frames, described by 64 bytes of `descriptors` each, one after the other to `out` "
+        "(their frame_bounds + ENCODE_SLACK bytes), in so many threads. Returns their lengths and "
+        "the zeros of all.");
+  m.def("decode_frames", &py_decode_frames, py::arg("data"), py::arg("offsets"), py::arg("starts"),
+        py::arg("out"), py::arg("past_caches") = false, py::arg("threads") = 1,
+        "Reads frames that lie between the `offsets` in `data` to between the `starts` in `out`, "
+        "in so many threads. Returns the status of the first that is not good.");
   m.def("decode_frame", &py_decode_frame, py::arg("packet"), py::arg("out"),
         py::arg("past_caches") = false,
         "Reads the frame `packet` to `out`, exactly as long as its raw data. Returns the status.");
   m.def("encode_blocks", &py_encode_blocks, py::arg("raw"), py::arg("codec"),
-        py::arg("element_bytes"), py::arg("out"), py::arg("parameter") = 0,
+        py::arg("element_bytes"), py::arg("out"), py::arg("past_caches") = false,
+        py::arg("parameter") = 0,
         "Writes the blocks of `raw` alone, without CRC, to `out` and returns their length.");
   m.def("decode_blocks", &py_decode_blocks, py::arg("payload"), py::arg("codec"),
         py::arg("element_bytes"), py::arg("out"), py::arg("past_caches") = false,
@@ -122,6 +224,8 @@ PYBIND11_MODULE(_native, m) {
         "not belong to them. Returns the status.");
   m.def("crc32c", &py_crc32c, py::arg("data"), py::arg("value") = 0,
         "CRC-32C of `data`, continuing `value`.");
+  m.def("padded_crcs", &py_padded_crcs, py::arg("data"), py::arg("borders"), py::arg("threads") = 1,
+        "CRC-32C of each part of `data` between the `borders`, padded with zeros to 64 bytes.");
   m.def("isas", &isas, "Instruction sets this processor can run, the slowest first.");
   m.def("isa", [] { return active_kernels().name; }, "The instruction set in use.");
   m.def("set_isa", &set_isa, py::arg("name"), "Use the instruction set `name`, in all threads.");

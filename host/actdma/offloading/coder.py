@@ -10,8 +10,10 @@ import numpy as np
 
 from ..backend import Backend, ReferenceBackend, compress_bound
 from ..board import BoardError
-from ..frame import Codec, DType, Frame, FrameError
+from ..frame import BLOCK_BYTES, Codec, DType, Frame, FrameError
 from .arena import Arena
+
+_SAMPLE = 4  # blocks
 
 
 class Coder:
@@ -60,6 +62,20 @@ class Coder:
             self._instead(error)
             return None
 
+    def holds(self, frame: Frame, data: np.ndarray) -> bool:
+        """Whether ``data`` is what the frame was made of."""
+        return frame.holds(data, getattr(self._cpu, "padded_crcs", None))
+
+    def sample(self, data: np.ndarray, dtype: DType, codec: Codec) -> Frame:
+        """The frame of a few blocks from all over ``data``, by the CPU's codec."""
+        blocks = data[: data.size // BLOCK_BYTES * BLOCK_BYTES].reshape(-1, BLOCK_BYTES)
+        return self._cpu.compress(blocks[:: -(-len(blocks) // _SAMPLE)].ravel(), dtype, codec)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it is the CPU that compresses."""
+        return self._cpu is self.backend
+
     @functools.cached_property
     def _cpu(self) -> Backend:
         if self.backend.name in ("native", "reference"):
@@ -75,7 +91,7 @@ class Coder:
 
     def _instead(self, error: Exception) -> Backend:
         """The CPU's codec, after a fault of the backend; raises ``error`` if that is the same."""
-        if self._cpu is self.backend:
+        if self.on_cpu:
             raise error
         with self._lock:
             self.faults += 1

@@ -91,7 +91,7 @@ class PackedSpan:
         return (
             within
             and self.version == source.version
-            and self._frame.holds(source.bytes(self.start, self.stop))
+            and self._coder.holds(self._frame, source.bytes(self.start, self.stop))
         )
 
     def claim(self, claimant: Claimant) -> None:

@@ -18,6 +18,9 @@ from .storages import StorageTable, View, span_to_pack
 from .transfer import Source
 from .versions import Version, operator_name
 
+# Bytes from which on looking costs little beside packing.
+_WORTH_A_SAMPLE = 1 << 18
+
 Spans = StorageTable[list["weakref.ref[PackedSpan]"]]
 
 
@@ -44,11 +47,17 @@ class Packer:
 
     A storage that several tensors share is packed once. `records` has one per packed span, in the
     order of saving. ``queue_bytes``: how many bytes may wait for the thread, which then decodes as
-    many ahead in backward; 0: no thread.
+    many ahead in backward; 0: no thread. ``min_ratio``: what would shrink by less is better kept.
     """
 
     def __init__(
-        self, codec: str, coder: Coder, memory: Memory, queue_bytes: int, verify: bool
+        self,
+        codec: str,
+        coder: Coder,
+        memory: Memory,
+        queue_bytes: int,
+        verify: bool,
+        min_ratio: float,
     ) -> None:
         self.records: list[Record] = []
         self._codec = codec
@@ -56,17 +65,43 @@ class Packer:
         self._memory = memory
         self._verify = verify
         self._queue = queue_of(queue_bytes)
+        self._min_ratio = min_ratio if coder.on_cpu else 0
         self._spans: Spans = StorageTable()
+        self._dense: StorageTable[Record] = StorageTable()
         self._order: list[weakref.ref[PackedSpan]] = []
         self._ahead = 0  # position in the order from which on all is decoded or being so
+
+    def better_kept(self, t: torch.Tensor, needed: tuple[int, int], module: str | None) -> bool:
+        """Whether ``t`` is the host's own memory, would cost CPU time, and would hardly shrink, by
+        a sample of its blocks. It is recorded as what it is then."""
+        storage = t.untyped_storage()
+        if not self._min_ratio or t.device.type != "cpu" or storage in self._spans:
+            return False
+        record = self._dense.get(storage)
+        if record is not None:
+            record.saves += 1
+            return True
+        nbytes = needed[1] - needed[0]
+        if nbytes < _WORTH_A_SAMPLE or nbytes < storage.nbytes():
+            return False
+        codec = self._codec_of(t.dtype)
+        dtype = torch_dtype_code(t.dtype)
+        sample = self._coder.sample(Source(t).bytes(*needed), dtype, codec)
+        if sample.ratio >= self._min_ratio:
+            return False
+        record = _record(len(self.records), t, module, nbytes)
+        record.codec, record.backend, record.stored_bytes = "raw", "kept", nbytes
+        record.zero_fraction = (sample.zeros or 0) * dtype.element_bytes / sample.raw_nbytes
+        self.records.append(self._dense.put(storage, record))
+        return True
 
     def pack(self, t: torch.Tensor, needed: tuple[int, int], module: str | None) -> Packed:
         """Have the bytes ``needed`` for ``t`` packed; ``module``: who saves it, for the record."""
         packed = Packed(t)
         claimant = weakref.ref(packed)
         source = Source(t)
-        shape, node = tuple(t.shape), t.grad_fn and t.grad_fn.name()
         whole = span_to_pack(t, needed)
+        record = _record(0, t, module, whole[1] - whole[0])
         spans = self._spans
 
         def work() -> PackedSpan | None:
@@ -75,14 +110,7 @@ class Packer:
                 return None  # nobody will ask: the graph is gone
             span = _known(spans, source, needed)
             if span is None:
-                record = Record(
-                    index=len(self.records),
-                    module=module,
-                    operator=operator_name(node),
-                    shape=shape,
-                    dtype=str(source.dtype).removeprefix("torch."),
-                    raw_bytes=whole[1] - whole[0],
-                )
+                record.index = len(self.records)
                 span = self._new(spans, source, whole, record)
             span.claim(packed)
             return span
@@ -104,6 +132,7 @@ class Packer:
 
     def forget(self) -> None:
         """What is saved from now on is packed again, even if it was before."""
+        self._dense = StorageTable()
         self._spans = StorageTable()  # what waits for the thread goes on with the one it had
 
     def _new(
@@ -142,6 +171,17 @@ class Packer:
             if before < self._ahead:
                 self._ahead = before
                 queue.offer(span.prefetch)
+
+
+def _record(index: int, t: torch.Tensor, module: str | None, nbytes: int) -> Record:
+    return Record(
+        index=index,
+        module=module,
+        operator=operator_name(t.grad_fn and t.grad_fn.name()),
+        shape=tuple(t.shape),
+        dtype=str(t.dtype).removeprefix("torch."),
+        raw_bytes=nbytes,
+    )
 
 
 def _known(spans: Spans, source: Source, needed: tuple[int, int]) -> PackedSpan | None:

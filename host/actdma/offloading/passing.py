@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import torch
 from torch import nn
 
@@ -11,6 +9,8 @@ from ..frame import DType
 from .held import Share
 from .storages import StorageTable
 from .versions import Version
+
+_DTYPES = {getattr(torch, name) for name in DType.__members__ if hasattr(torch, name)}
 
 
 def unsuitable(t: torch.Tensor) -> str | None:
@@ -29,20 +29,9 @@ def unsuitable(t: torch.Tensor) -> str | None:
         return "meta"
     if t._is_zerotensor():
         return "zero tensor"  # of forward-mode differentiation: it has no memory
-    if str(t.dtype).removeprefix("torch.") not in DType.__members__:
+    if t.dtype not in _DTYPES:
         return "dtype"
     return None if t.numel() else "small"
-
-
-def in_rrelu() -> bool:
-    """Whether `torch.nn.functional.rrelu` is running: PyTorch saves its noise, then fills it.
-
-    A copy taken at saving would hold what was in that memory before.
-    """
-    frame = sys._getframe()
-    while frame is not None and frame.f_code is not nn.functional.rrelu.__code__:
-        frame = frame.f_back
-    return frame is not None
 
 
 class Kept:

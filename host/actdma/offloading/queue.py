@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,9 +53,13 @@ class Queue:
         self._room = threading.Condition()
         self._waiting = 0
         self._thread = ThreadPoolExecutor(1, "actdma")
+        self._process = os.getpid()
 
     def put(self, nbytes: int, work: Callable[[], T]) -> Future[T]:
-        """Have ``work``, which needs ``nbytes`` to be held for it, done."""
+        """Have ``work``, which needs ``nbytes`` to be held for it, done. RuntimeError in a forked
+        child, which has no such thread."""
+        if os.getpid() != self._process:
+            raise RuntimeError("this offload session belongs to another process: open one in this")
         with self._room:
             while self._waiting and self._waiting + nbytes > self.ahead_bytes:
                 self._room.wait()

@@ -23,8 +23,9 @@ class Record:
     """One packed span of a storage; sizes in bytes, times in wall-clock seconds.
 
     ``shape`` and ``dtype`` are those of the first tensor saved of it, by ``module`` (None: not
-    known); ``operator`` made it (None: it has no autograd history); ``backend`` compressed it.
-    ``saves`` tensors share it. ``zero_fraction``: of its elements. ``decompress_s`` and
+    known); ``operator`` made it (None: it has no autograd history); ``backend`` compressed it, or
+    it is "kept" as it is, since it would hardly have shrunk. ``saves`` tensors share it.
+    ``zero_fraction``: of its elements, of one kept by a sample. ``decompress_s`` and
     ``decompress_cycles`` are those of the latest decoding, None before it; cycles are None where no
     fabric was used. ``bit_identical`` is None where nobody compared.
     """

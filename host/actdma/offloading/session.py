@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import time
 import weakref
 
@@ -17,23 +18,32 @@ from ..frame import BLOCK_BYTES, FRAME_BYTES, Codec, DType
 from .arena import Arena
 from .coder import Coder
 from .held import Held, Share
-from .modules import ModuleNames
+from .modules import ModuleNames, in_rrelu
 from .packed import Memory
 from .packer import Packed, Packer
-from .passing import Kept, Parameters, in_rrelu, unsuitable
+from .passing import Kept, Parameters, unsuitable
 from .records import Report, environment
 from .storages import StorageTable, touched
 
 QUEUE_BYTES = 256 << 20
+_SHARED_FRAME_BYTES = 1 << 20
 
 # Shared by all sessions of the process: a training loop opens one in every step.
-_PACKED, _DECODED = Arena(), Arena()
+_arenas = {"packed": Arena(), "decoded": Arena()}
 
 
 def empty_cache() -> None:
     """Return memory that sessions hold for reuse, and that nothing lies in, to the system."""
-    _PACKED.trim()
-    _DECODED.trim()
+    for arena in _arenas.values():
+        arena.trim()
+
+
+def _leave_arenas_to_the_parent() -> None:
+    """A thread of the parent may have held a lock that a forked child inherits."""
+    _arenas.update(packed=Arena(), decoded=Arena())
+
+
+os.register_at_fork(after_in_child=_leave_arenas_to_the_parent)
 
 
 @torch._disable_dynamo
@@ -43,10 +53,11 @@ def offload(
     codec: str = "zvc",
     backend: str | Backend = "board",
     min_bytes: int = BLOCK_BYTES,
-    frame_bytes: int = FRAME_BYTES,
+    frame_bytes: int | None = None,
     verify: bool = False,
     queue_bytes: int | None = None,
     break_even_bytes: int | None = None,
+    min_ratio: float = 1.05,
     exact: object = None,
     lossy: object = None,
 ) -> Session:
@@ -67,13 +78,16 @@ def offload(
     of a dtype that it does not take goes through the one that suits it best (`Record.codec` tells).
     ``backend``: "board" (the board of `actdma.open_board`), "native" (the CPU), "reference"
     (NumPy), or an `actdma.backend.Backend`. ``min_bytes``: smaller tensors stay as they are.
-    ``frame_bytes``: raw bytes per frame, a multiple of 8192. ``verify``: compare a hash of every
+    ``frame_bytes``: raw bytes per frame, a multiple of 8192; None is 4 MiB, and 1 MiB for "native",
+    whose threads (as many as PyTorch's) share frames out. ``verify``: compare a hash of every
     tensor when it comes back (`Record.bit_identical`); the backward pass ends in
     `actdma.FrameError` if it differs.
     ``queue_bytes``: raw bytes that may wait for a thread which packs while forward goes on, and are
     decoded ahead in backward; forward waits when they are exceeded. 0 packs in forward's own
     thread; None is 256 MiB for a board and for models that are not on the CPU, 0 else.
     ``break_even_bytes``: smaller tensors are left to the CPU's codec; None: as the board measured.
+    ``min_ratio``: where the CPU compresses its own memory, large tensors that would shrink by less
+    stay as they are, as a sample of their blocks tells (`Record.backend` is "kept"); 0 packs all.
     ``exact`` and ``lossy`` are reserved.
 
     A board's fault costs no step: what it fails at goes through the CPU's codec, with one
@@ -101,21 +115,29 @@ def offload(
     for name, value in (("exact", exact), ("lossy", lossy)):
         if value is not None:
             raise NotImplementedError(f"offload's {name}= is reserved for a later version.")
-    sizes = {"min_bytes": min_bytes, "queue_bytes": queue_bytes or 0}
-    for name, value in {**sizes, "break_even_bytes": break_even_bytes or 0}.items():
+    least = {"min_bytes": min_bytes, "min_ratio": min_ratio, "queue_bytes": queue_bytes or 0}
+    for name, value in {**least, "break_even_bytes": break_even_bytes or 0}.items():
         if value < 0:
             raise ValueError(f"{name} is {value}, it must not be negative")
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"expected a torch.nn.Module or None, got {type(model).__name__}")
-    backend = backend_of(backend)
+    if backend == "native":
+        backend, frame_bytes = _native(), frame_bytes or _SHARED_FRAME_BYTES
+    backend, frame_bytes = backend_of(backend), frame_bytes or FRAME_BYTES
     if queue_bytes is None:
         queue_bytes = QUEUE_BYTES if _overlaps(model, backend) else 0
     codec_of(codec, DType.uint8)  # ValueError for an unknown name
     next(descriptors(0, DType.uint8, Codec.RAW, frame_bytes))  # ValueError for a bad size
     coder = Coder(backend, frame_bytes, break_even_bytes)
-    memory = Memory(_PACKED, _DECODED, Held())
-    packer = Packer(codec, coder, memory, queue_bytes, verify)
+    memory = Memory(**_arenas, held=Held())
+    packer = Packer(codec, coder, memory, queue_bytes, verify, min_ratio)
     return Session(model, coder, memory.held, packer, min_bytes)
+
+
+def _native() -> Backend:
+    from ..native import NativeBackend
+
+    return NativeBackend(torch.get_num_threads())
 
 
 def _overlaps(model: nn.Module | None, backend: Backend) -> bool:
@@ -210,9 +232,12 @@ class Session:
         plain = reason in (None, "rrelu")
         needed = touched(t) if plain else (0, 0)
         if reason is None:
-            if needed[1] - needed[0] >= self._min_bytes:
+            if needed[1] - needed[0] < self._min_bytes:
+                reason = "small"
+            elif self._packer.better_kept(t, needed, self._names.current):
+                reason = "dense"
+            else:
                 return self._packer.pack(t, needed, self._names.current)
-            reason = "small"
         self._kept[reason] += 1
         return Kept(t, self._share(t, needed[1] - needed[0]) if plain else None)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -45,8 +44,7 @@ def offset_in_line(storage: torch.UntypedStorage, start: int) -> int:
     return (base + start) % CACHE_LINE
 
 
-@dataclasses.dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """How a tensor looks at its storage; ``start`` in bytes, ``stride`` in items."""
 
     start: int

@@ -63,7 +63,10 @@ def total_cells(report: Report) -> list[tuple[str, str]]:
         ("stored", f"{totals['stored_bytes'] / 1e6:.2f} MB, ratio {_number(totals['ratio'])}"),
         ("zeros", f"{totals['zero_fraction'] or 0:.1%} (weighted by bytes)"),
         ("saves", f"{totals['saves']} packed, kept as they are: {kept or 'none'}"),
+        ("held for backward", f"{totals['held_bytes_peak'] / 1e6:.2f} MB at the peak, decoded too"),
     ]
+    if report.faults:
+        rows.append(("faults", f"{report.faults}, the CPU's codec took over"))
     for name, where, kind in (
         ("fabric alone", "fabric", totals["timing"]),
         ("CPU codec, one thread", "cpu", "measured"),

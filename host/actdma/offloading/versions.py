@@ -18,12 +18,12 @@ class Version:
 
     def __init__(self, t: torch.Tensor, *, keep: bool = False) -> None:
         """``keep``: the tensor's data stays in memory (`tensor`)."""
-        self._counter = t if keep and t.is_leaf else t.detach()
+        node = t.grad_fn
+        self._counter = t if keep and node is None else t.detach()
         if not keep:
             self._counter.data = torch.empty(0, dtype=t.dtype, device=t.device)
         self._saved = None if t.is_inference() else t._version
-        shape = None if t.is_nested else t.shape
-        self._what = (shape, t.grad_fn and t.grad_fn.name(), t.output_nr)
+        self._what = (None if t.is_nested else t.shape, node and (node.name(), t.output_nr))
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -38,8 +38,8 @@ class Version:
         """RuntimeError in autograd's words if the tensor was modified since."""
         if self._saved is None or self._counter._version == self._saved:
             return
-        shape, node, output = self._what
-        origin = f", which is output {output} of {operator_name(node)}," if node else ""
+        shape, node = self._what
+        origin = f", which is output {node[1]} of {operator_name(node[0])}," if node else ""
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace "
             f"operation: [{self._counter.type()} {list(shape or ())}]{origin} is at version "

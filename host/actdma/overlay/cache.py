@@ -25,7 +25,7 @@ NAME = "actdma"
 MANIFEST = f"{NAME}.sha256"
 _NEEDED = (f"{NAME}.bit", f"{NAME}.hwh")
 _SUFFIXES = (".bit", ".hwh", ".json")
-_MAX_MANIFEST = 64 << 10
+_MAX_TEXT = 1 << 20  # of files that are read as a whole: manifest and JSON
 _MAX_FILE = 512 << 20
 _TIMEOUT_SECONDS = 60
 _DEVICE_TREE = Path("/proc/device-tree/chosen/pynq_board")
@@ -106,7 +106,7 @@ def digest(file: Path) -> str:
 
 
 def _copy_set(board: str, source: str, folder: Path) -> None:
-    _copy(source, MANIFEST, folder, _MAX_MANIFEST)
+    _copy(source, MANIFEST, folder, _MAX_TEXT)
     where = f"{MANIFEST} of {source}"
     try:
         entries = manifest_entries((folder / MANIFEST).read_text("utf-8"))
@@ -118,7 +118,7 @@ def _copy_set(board: str, source: str, folder: Path) -> None:
     for name, expected in entries.items():
         if not name.endswith(_SUFFIXES):
             raise FetchError(f"{where} lists {name}; allowed are {', '.join(_SUFFIXES)}")
-        _copy(source, name, folder, _MAX_FILE)
+        _copy(source, name, folder, _MAX_TEXT if name.endswith(".json") else _MAX_FILE)
         found = digest(folder / name)
         if found != expected:
             raise FetchError(f"{name} of {source} has SHA-256 {found}, not {expected} as listed")

@@ -1,0 +1,151 @@
+"""Cost of a training step on the CPU: hooks, codecs and checkpointing beside the plain step.
+
+    python benchmarks/step.py [--data FOLDER] [--rounds 15] [--json FILE] [--docs FILE]
+
+In every round each row takes one step (forward, backward, SGD) with its own copy of the network, in
+another order each time; figures are medians over the rounds, ratios those to the plain step of the
+same round. *CPU*: the process' time on all its threads. *Codec*: what the session's report says of
+its time in packing and unpacking, as a part of the step's CPU time. *Held*: bytes held for backward
+at the peak, by `meter.Meter`. After every step the gradients must equal the plain ones in every
+bit.
+
+Rows: *identity hook*, hooks that do nothing; *zvc* and *auto* (zve for floating point, ints for
+integers), `actdma.offload` on the CPU's codec; *checkpointing*, PyTorch's, of every residual block
+or encoder layer. Networks, and what they need of FOLDER: `networks.py`; images and weights are
+random without it. float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import publish
+from tqdm import tqdm
+from variants import VARIANTS, Trial
+
+from actdma.offloading import Session
+from networks import GELU_TRANSFORMER, RESNET_20, Work
+
+NETWORKS = (RESNET_20, GELU_TRANSFORMER)
+ROWS = tuple(name for name in VARIANTS if name != "save_on_cpu")
+COLUMNS = (
+    *("network", "row", "ms", "wall, of plain", "CPU, of plain", "codec, of CPU"),
+    *("ratio", "held MB", "of plain"),
+)
+
+
+class Stepper:
+    """A row: its copy of the network, and what its steps took."""
+
+    def __init__(self, work: Work, variant: str) -> None:
+        self.trial = Trial(copy.deepcopy(work), variant)
+        self.held = self.trial.held()
+        self._optimiser = torch.optim.SGD(self.trial.model.parameters(), lr=1e-4, momentum=0.9)
+        self.trial.step()  # a warm-up
+        self.wall: list[float] = []
+        self.cpu: list[float] = []
+        self.codec: list[float] = []  # of the step's CPU time
+
+    def step(self, seed: int) -> str:
+        """One more step; a hash of its gradients."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        session = self.trial.step(seed)
+        self._optimiser.step()
+        self.wall.append(time.perf_counter() - wall)
+        self.cpu.append(time.process_time() - cpu)
+        self.codec.append(codec_seconds(session) / self.cpu[-1] if session else 0.0)
+        return self.trial.gradients()
+
+    def ratio(self) -> float:
+        """Raw bytes per stored byte of what was packed."""
+        records = self.held["records"]
+        stored = sum(r["stored_bytes"] for r in records)
+        return sum(r["raw_bytes"] for r in records) / stored if stored else 1.0
+
+
+def codec_seconds(session: Session) -> float:
+    """Seconds in packing and unpacking."""
+    report = session.report()
+    return report.pack_s + report.unpack_s
+
+
+def compare(work: Work, rounds: int, bar: tqdm) -> tuple[dict[str, Stepper], list[str]]:
+    """Steps of all rows, and those rows whose gradients differed."""
+    steppers = {name: Stepper(work, name) for name in ROWS}
+    order, wrong = list(ROWS), set()
+    for seed in range(rounds):
+        random.Random(seed).shuffle(order)
+        hashes = {name: steppers[name].step(seed) for name in order}
+        wrong |= {name for name in ROWS if hashes[name] != hashes["plain"]}
+        bar.update()
+    return steppers, sorted(wrong)
+
+
+def figures_of(stepper: Stepper, plain: Stepper) -> dict[str, Any]:
+    def of_plain(mine: list[float], theirs: list[float]) -> float:
+        return statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
+
+    return {
+        "seconds": statistics.median(stepper.wall),
+        "wall_of_plain": of_plain(stepper.wall, plain.wall),
+        "cpu_of_plain": of_plain(stepper.cpu, plain.cpu),
+        "codec_of_cpu": statistics.median(stepper.codec),
+        "ratio": stepper.ratio(),
+        "held": stepper.held["held"],
+        "held_of_plain": stepper.held["held"] / plain.held["held"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    names = [network.name for network in NETWORKS]
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="see the head of networks.py")
+    parser.add_argument("--network", nargs="+", default=names, choices=names)
+    parser.add_argument("--batch", type=int, help="images per step (default: the network's own)")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+
+    networks = [network for network in NETWORKS if network.name in args.network]
+    table, figures, failures = [], [], []
+    with tqdm(total=args.rounds * len(networks), unit="round") as bar:
+        for network in networks:
+            steppers, wrong = compare(network.work(args.data, args.batch), args.rounds, bar)
+            failures += [f"{network.name}, {row}" for row in wrong]
+            name = f"{network.name}, batch {args.batch or network.batch}"
+            for row, stepper in steppers.items():
+                f = figures_of(stepper, steppers["plain"])
+                figures.append({"network": name, "row": row, **f})
+                packs = bool(stepper.held["records"])
+                table.append(
+                    [
+                        name,
+                        row,
+                        f"{f['seconds'] * 1e3:.0f}",
+                        f"{f['wall_of_plain']:.2f}x",
+                        f"{f['cpu_of_plain']:.2f}x",
+                        f"{f['codec_of_cpu']:.1%}" if packs else "",
+                        f"{f['ratio']:.2f}" if packs else "",
+                        f"{f['held'] / 1e6:.1f}",
+                        f"{f['held_of_plain']:.2f}",
+                    ]
+                )
+    what = f"measured, float32, {args.threads} threads, medians of {args.rounds} rounds"
+    publish("Cost of a training step", COLUMNS, table, figures, what, args)
+    if failures:
+        sys.exit(f"gradients differ from the plain step's: {'; '.join(failures)}")
+
+
+if __name__ == "__main__":
+    main()

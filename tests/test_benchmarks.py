@@ -1,0 +1,52 @@
+"""The benchmarks of memory and of a step's cost, on a few images."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+def figures(script, path, *options):
+    """What a script writes, by row; it fails if gradients differ from the plain step's."""
+    command = [sys.executable, BENCHMARKS / script, *options, "--json", path]
+    subprocess.run(command, check=True, timeout=300)
+    return json.loads(path.read_text())["figures"]
+
+
+@pytest.mark.slow
+def test_memory(tmp_path):
+    batch = 4
+    found = figures(
+        "memory.py",
+        tmp_path / "figures.json",
+        *("--network", "ReLU CNN, initialised", "--dtype", "float32", "--batch", str(batch)),
+        *("--variant", "auto", "checkpointing", "--plot", tmp_path / "plot.png"),
+    )
+    rows = {f["row"]: f for f in found if f["order"] == "contiguous"}
+    # Per image: itself, and of every stage what ReLU gave, the maxima and their indices.
+    stages = [(32, 32), (64, 16), (128, 8), (256, 4)]
+    maps = sum(c * side**2 * 4 + c * (side // 2) ** 2 * (4 + 8) for c, side in stages)
+    logits, labels, weight = 10 * 4, 8, 4
+    expected = batch * (3 * 32**2 * 4 + maps + logits + labels) + weight
+    assert rows["plain"]["held"] == expected
+    stored = sum(r["stored_bytes"] for r in rows["auto"]["records"])
+    assert stored < rows["auto"]["held"] < 0.5 * expected
+    # At its peak the first stage is there, and the input of the others.
+    assert rows["checkpointing"]["held"] < 0.6 * expected
+    assert all(f["tracker"] > 0 and f["rss"] > 0 and f["rss_trimmed"] > 0 for f in found)
+    assert (tmp_path / "plot.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_step(tmp_path):
+    options = ("--network", "ResNet-20", "--batch", "4", "--rounds", "2")
+    found = figures("step.py", tmp_path / "figures.json", *options)
+    rows = {f["row"]: f for f in found}
+    assert rows["identity hook"]["held"] == rows["plain"]["held"]
+    assert rows["auto"]["held"] < rows["zvc"]["held"] < rows["plain"]["held"]
+    assert rows["zvc"]["ratio"] > 1
+    assert 0 < rows["zvc"]["codec_of_cpu"] < 1
