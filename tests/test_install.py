@@ -1,12 +1,16 @@
 """What a user meets before the first tensor: imports, missing extras, wheels."""
 
+import email
+import json
 import os
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 
@@ -46,15 +50,30 @@ def test_public_face():
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.slow
-def test_wheel_and_sdist_build_in_isolation_with_all_sources(tmp_path):
-    """The wheel is built from the sdist, in an environment of its own."""
-    source = tmp_path / "source"
-    subprocess.run(["git", "clone", "-q", ROOT, source], check=True)
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built from the sdist, in an environment of its own."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(["git", "clone", "-q", ROOT, folder / "source"], check=True)
     subprocess.run(
-        [sys.executable, "-m", "build", "--outdir", tmp_path / "dist", source], check=True
+        [sys.executable, "-m", "build", "--outdir", folder / "dist", folder / "source"], check=True
     )
-    (wheel,) = (tmp_path / "dist").glob("actdma-*.whl")
+    (built,) = (folder / "dist").glob("actdma-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory, wheel):
+    """The Python of a new environment with the wheel and what it asks for, nothing else."""
+    folder = tmp_path_factory.mktemp("fresh")
+    venv.create(folder, with_pip=True)
+    fresh_python = folder / "bin" / "python"
+    subprocess.run([fresh_python, "-m", "pip", "install", "-q", wheel], check=True)
+    return fresh_python
+
+
+@pytest.mark.slow
+def test_wheel_has_all_sources_and_works(tmp_path, wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert any(name.startswith("actdma/native/_native") for name in names)
     assert any(name.startswith("actdma/emulation/_fabric") for name in names)
@@ -79,3 +98,48 @@ def test_wheel_and_sdist_build_in_isolation_with_all_sources(tmp_path):
         env={**os.environ, "PYTHONPATH": str(target)},
     )
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.slow
+def test_fresh_environment_works_with_the_newest_numpy(tmp_path, fresh):
+    """The base needs no more than it declares, and not the NumPy that pynq wants."""
+    code = (
+        "import actdma, numpy as np; x = np.arange(9.0)\n"
+        "for backend in ('native', 'reference'):\n"
+        "    assert (actdma.decompress(actdma.compress(x, backend=backend), backend) == x).all()\n"
+        "print(np.__version__)"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run(
+        [fresh, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path, env=env
+    )
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout.split(".")[0]) >= 2
+    subprocess.run([fresh, "-m", "pip", "check"], check=True)
+
+
+@pytest.mark.slow
+def test_emulation_extra_resolves_to_what_pynq_can_use(tmp_path, wheel, fresh):
+    """pynq is an sdist that pins NumPy and setuptools: the extra's ranges agree with it."""
+    report = tmp_path / "report.json"
+    what = f"actdma[emulation] @ {wheel.as_uri()}"
+    subprocess.run(
+        [fresh, "-m", "pip", "install", "-q", "--dry-run", "--report", report, what], check=True
+    )
+    found = [entry["metadata"] for entry in json.loads(report.read_text())["install"]]
+    versions = {entry["name"].lower(): entry["version"] for entry in found}
+    assert versions["pynq"].startswith("4.")
+    assert versions["numpy"].startswith("1.")
+
+
+@pytest.mark.slow
+def test_declared_python_versions(wheel):
+    """pip refuses a Python that the dependencies do not run on, before it builds anything."""
+    (name,) = (n for n in zipfile.ZipFile(wheel).namelist() if n.endswith("/METADATA"))
+    metadata = email.message_from_bytes(zipfile.ZipFile(wheel).read(name))
+    allowed = SpecifierSet(metadata["Requires-Python"])
+    assert [v for v in ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14") if v in allowed] == [
+        "3.10",
+        "3.11",
+        "3.12",
+    ]
