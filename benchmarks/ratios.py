@@ -35,6 +35,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import actdma
+from actdma.backend import Backend
 from actdma.codecs import best_codec
 from actdma.frame import FRAME_BYTES, Codec, DType, Frame
 from actdma.measure.inputs import (
@@ -113,14 +114,23 @@ class Step:
     maps: bool = True  # it has feature maps, whose memory order matters
 
     def tally(self, dtype: torch.dtype, order: torch.memory_format) -> Tally:
+        tally = Tally(Codec.ZVE)
+        self.save(tally, dtype, order)
+        return tally
+
+    def save(
+        self,
+        backend: Backend,
+        dtype: torch.dtype,
+        order: torch.memory_format = torch.contiguous_format,
+    ) -> None:
+        """A forward pass whose saved tensors go through ``backend``."""
         torch.manual_seed(0)
         model = self.build().to(dtype).to(memory_format=order).train()
         labels = torch.arange(len(self.images)) % 10
-        tally = Tally(Codec.ZVE)
-        with actdma.offload(model, codec="zvc", backend=tally, min_bytes=LEAST_ELEMENTS):
+        with actdma.offload(model, codec="zvc", backend=backend, min_bytes=LEAST_ELEMENTS):
             logits = model(self.images.to(dtype).to(memory_format=order))
             F.cross_entropy(logits.float(), labels)
-        return tally
 
 
 class Block(nn.Module):
