@@ -8,9 +8,9 @@ only the blocks are coded (`_native.encode_blocks`), with CRC whole frames with 
 
 Data: *random*, elements of random bits, a fraction of them zero. *normal*, 64 channels of 32 x 32
 normally distributed numbers, each channel with its own scale (log-normal, sigma 0.7); *ReLU*, the
-same with negative ones set to zero. *pooling*, the int64 indices of a 2 x 2 max-pool of normal noise
-on maps of 56 x 56. pool takes *normal* as maps, bsr as a matrix in blocks of which it keeps half.
-These two are C++ without instructions of a set's own, and have frames alone.
+same with negative ones set to zero. *pooling*, the int64 indices of a 2 x 2 max-pool of normal
+noise on maps of 56 x 56. pool takes *normal* as maps, bsr as a matrix in blocks of which it keeps
+half; these two have frames alone, and no code of an instruction set's own.
 """
 
 from __future__ import annotations
