@@ -9,6 +9,7 @@ import json
 import platform
 import re
 import shlex
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,35 @@ def timed(function: Callable[[], object]) -> float:
 def memcpy_seconds(target: np.ndarray, source: np.ndarray) -> float:
     """Seconds to copy ``source`` (contiguous) over ``target``."""
     return timed(lambda: ctypes.memmove(target.ctypes.data, source.ctypes.data, source.nbytes))
+
+
+def aligned_ones(nbytes: int) -> np.ndarray:
+    """``nbytes`` that have been written to (uint8), from a multiple of 64 on."""
+    memory = np.ones(nbytes + 64, np.uint8)
+    return memory[-memory.ctypes.data % 64 :][:nbytes]
+
+
+def aligned(data: np.ndarray) -> np.ndarray:
+    """A copy of ``data`` (uint8), from a multiple of 64 on."""
+    copy = aligned_ones(data.size)
+    copy[:] = data
+    return copy
+
+
+def compared(
+    work: dict[str, Callable[[], object]], raw: np.ndarray, back: np.ndarray, repeats: int
+) -> dict[str, dict[str, float]]:
+    """Per operation raw GB/s, that of memcpy, and their ratio."""
+    results = {}
+    for name, function in work.items():
+        pairs = [(timed(function), memcpy_seconds(back, raw)) for _ in range(repeats)]
+        seconds, copy = (statistics.median(column) for column in zip(*pairs, strict=True))
+        results[name] = {
+            "gb_per_s": raw.size / seconds / 1e9,
+            "memcpy_gb_per_s": raw.size / copy / 1e9,
+            "ratio": statistics.median(copy / seconds for seconds, copy in pairs),
+        }
+    return results
 
 
 def random_data(nbytes: int, element_bytes: int, zeros: float) -> np.ndarray:

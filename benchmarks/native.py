@@ -8,33 +8,32 @@ only the blocks are coded (`_native.encode_blocks`), with CRC whole frames with 
 
 Data: *random*, elements of random bits, a fraction of them zero. *normal*, 64 channels of 32 x 32
 normally distributed numbers, each channel with its own scale (log-normal, sigma 0.7); *ReLU*, the
-same with negative ones set to zero, or to 16 bits of precision. *pooling*, the int64 indices of a
-2 x 2 max-pool of normal noise on maps of 56 x 56.
-
-General-purpose compressors (zlib is Python's own; lz4 and zstandard where they are installed) are
-given the same data in one piece; they make one copy more, into a new bytes object.
+same with negative ones set to zero. *pooling*, the int64 indices of a 2 x 2 max-pool of normal
+noise on maps of 56 x 56. pool takes *normal* as maps, bsr as a matrix in blocks of which it keeps
+half; these two have frames alone, and no code of an instruction set's own.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib
 import statistics
-import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import memcpy_seconds, publish, random_data, timed
+from common import aligned, aligned_ones, compared, publish, random_data
 
 from actdma.codecs import parameters
-from actdma.frame import Codec, Descriptor, DType, frame_bound
+from actdma.frame import Codec, Descriptor, DType, Norm, PoolKind
 from actdma.native import _native
 
 OPERATIONS = ("compress", "compress + CRC", "decompress", "decompress + CRC")
 COLUMNS = ("codec", "data", "ISA", "ratio", *OPERATIONS, "memcpy")
-CODECS = ("zvc", "rle", "zve", "ints")
+CODECS = ("zvc", "rle", "zve", "ints", "pool", "bsr")
+LOSSY = (Codec.POOL, Codec.BSR)
+MAP, BLOCK = 32, 8  # the sides of pool's maps, of bsr's blocks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +42,22 @@ class Case:
     dtype: DType
     data: str
     make: Callable[[int], np.ndarray]  # from a number of bytes: about so many, uint8
+    every_isa: bool = True  # or the fastest alone
 
     def __str__(self) -> str:
         return f"{self.dtype.name}, {self.data}"
 
+    def parameters(self, raw: np.ndarray) -> tuple[int, ...]:
+        """Of a frame that holds all of ``raw``."""
+        if self.codec == Codec.POOL:
+            return (2 | PoolKind.FP32 << 8, MAP, MAP, raw.size // (4 * MAP * MAP))
+        if self.codec == Codec.BSR:
+            norms = np.square(raw.view(np.float32).reshape(-1, BLOCK * BLOCK)).sum(1)
+            return (BLOCK | Norm.L2 << 8, 512, int(np.median(norms).view(np.uint32)))
+        return parameters(self.codec, self.dtype)
 
-def activations(nbytes: int, dtype: DType, relu: bool) -> np.ndarray:
+
+def activations(dtype: DType, relu: bool, nbytes: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     values = rng.standard_normal((nbytes // dtype.itemsize // (64 * 1024), 64, 1024), np.float32)
     values *= rng.lognormal(0, 0.7, (64, 1)).astype(np.float32)
@@ -69,98 +78,62 @@ def pooling_indices(nbytes: int) -> np.ndarray:
 
 def cases() -> Iterator[Case]:
     for dtype in (DType.int32, DType.int16, DType.int8):
-        for zeros in (0.25, 0.5, 0.9):
-            codecs = (Codec.ZVC, Codec.RLE) if zeros == 0.9 else (Codec.ZVC,)
-            for codec in codecs:
-                yield Case(
-                    codec,
-                    dtype,
-                    f"random, {zeros:.0%} zeros",
-                    lambda n, dtype=dtype, zeros=zeros: random_data(n, dtype.itemsize, zeros),
-                )
-    for dtype in (DType.float32, DType.bfloat16, DType.float16):
+        yield Case(Codec.ZVC, dtype, "random, 50% zeros", partial(random_elements, dtype, 0.5))
+    for codec in (Codec.ZVC, Codec.RLE):
+        yield Case(
+            codec,
+            DType.int32,
+            "random, 90% zeros",
+            partial(random_elements, DType.int32, 0.9),
+            every_isa=False,
+        )
+    for dtype in (DType.float32, DType.bfloat16):
         for relu in (False, True):
-            yield Case(
-                Codec.ZVE,
-                dtype,
-                "ReLU" if relu else "normal",
-                lambda n, dtype=dtype, relu=relu: activations(n, dtype, relu),
-            )
+            name = "ReLU" if relu else "normal"
+            yield Case(Codec.ZVE, dtype, name, partial(activations, dtype, relu))
     yield Case(Codec.INTS, DType.int64, "pooling", pooling_indices)
+    normal = partial(activations, DType.float32, False)
+    yield Case(Codec.POOL, DType.float32, "normal, 2 x 2", normal, every_isa=False)
+    yield Case(Codec.BSR, DType.float32, "normal, 8 x 8", normal, every_isa=False)
 
 
-def compared(
-    work: dict[str, Callable[[], object]], raw: np.ndarray, back: np.ndarray, repeats: int
-) -> dict[str, dict[str, float]]:
-    """Per operation raw GB/s, that of memcpy, and their ratio."""
-    results = {}
-    for name, function in work.items():
-        pairs = [(timed(function), memcpy_seconds(back, raw)) for _ in range(repeats)]
-        seconds, copy = (statistics.median(column) for column in zip(*pairs, strict=True))
-        results[name] = {
-            "gb_per_s": raw.size / seconds / 1e9,
-            "memcpy_gb_per_s": raw.size / copy / 1e9,
-            "ratio": statistics.median(copy / seconds for seconds, copy in pairs),
-        }
-    return results
+def random_elements(dtype: DType, zeros: float, nbytes: int) -> np.ndarray:
+    return random_data(nbytes, dtype.itemsize, zeros)
 
 
 def measure(case: Case, raw: np.ndarray, isa: str, repeats: int) -> tuple[float, dict]:
     """Compression ratio, and `compared`."""
     _native.set_isa(isa)
-    back = np.ones_like(raw)
-    blocks, packet = (
-        np.ones(frame_bound(raw.size) + _native.ENCODE_SLACK, np.uint8) for _ in range(2)
-    )
-    words = parameters(case.codec, case.dtype)
+    back, words = aligned_ones(raw.size), case.parameters(raw)
     descriptor = Descriptor(
         codec=case.codec,
         element_bytes=case.dtype.element_bytes,
         raw_bytes=raw.size,
         dtype=case.dtype,
         parameters=words,
-    ).pack()
-    coded = (int(case.codec), case.dtype.element_bytes)
-    parameter = {"parameter": words[0] if words else 0}
-    length = _native.encode_blocks(raw, *coded, blocks, **parameter)
-    payload = blocks[: length + _native.DECODE_SLACK]
-    frame = packet[: _native.encode_frame(raw, descriptor, packet)[0]]
-    work = (
-        lambda: _native.encode_blocks(raw, *coded, blocks, **parameter),
-        lambda: _native.encode_frame(raw, descriptor, packet),
-        lambda: _native.decode_blocks(payload, *coded, back, True, **parameter),
-        lambda: _native.decode_frame(frame, back, True),
     )
-    results = compared(dict(zip(OPERATIONS, work, strict=True)), raw, back, repeats)
+    packet = aligned_ones(descriptor.frame_bound + _native.ENCODE_SLACK)
+    head = descriptor.pack()
+    frame = packet[: _native.encode_frame(raw, head, packet)[0]]
+    ratio = raw.size / frame.size
+    work = {
+        "compress + CRC": lambda: _native.encode_frame(raw, head, packet, True),
+        "decompress + CRC": lambda: _native.decode_frame(frame, back, True),
+    }
+    if case.codec not in LOSSY:
+        coded = (int(case.codec), case.dtype.element_bytes)
+        parameter = {"past_caches": True, "parameter": words[0] if words else 0}
+        blocks = aligned_ones(packet.size)
+        length = _native.encode_blocks(raw, *coded, blocks, **parameter)
+        payload = blocks[: length + _native.DECODE_SLACK]
+        work["compress"] = lambda: _native.encode_blocks(raw, *coded, blocks, **parameter)
+        work["decompress"] = lambda: _native.decode_blocks(payload, *coded, back, **parameter)
+    results = compared(work, raw, back, repeats)
     back[:] = 1
     status = _native.decode_frame(frame, back)
-    if status or not np.array_equal(back, raw):
+    if status or not (case.codec in LOSSY or np.array_equal(back, raw)):
         raise RuntimeError(f"{isa} does not give the data back (status {status})")
-    return raw.size / frame.size, results
-
-
-def rivals() -> Iterator[tuple[str, Callable, Callable]]:
-    """(name, compress, decompress) of the general-purpose compressors that are installed."""
-    yield "zlib 1", lambda raw: zlib.compress(raw, 1), zlib.decompress
-    for package, name in (("lz4.frame", "lz4"), ("zstandard", "zstd 1")):
-        try:
-            module = importlib.import_module(package)
-        except ImportError:
-            continue
-        if package == "zstandard":
-            one, two = module.ZstdCompressor(level=1), module.ZstdDecompressor()
-            yield name, one.compress, two.decompress
-        else:
-            yield name, module.compress, module.decompress
-
-
-def measure_rival(
-    compress: Callable, decompress: Callable, raw: np.ndarray, repeats: int
-) -> tuple[float, dict]:
-    packed = compress(raw)
-    back = np.ones_like(raw)
-    work = {"compress": lambda: compress(raw), "decompress": lambda: decompress(packed)}
-    return raw.size / len(packed), compared(work, raw, back, repeats)
+    return ratio, results
 
 
 def main() -> None:
@@ -188,13 +161,9 @@ def main() -> None:
         codec = case.codec.name.lower()
         if codec not in args.codec:
             continue
-        raw = case.make(args.mib << 20)
-        for isa in args.isa:
+        raw = aligned(case.make(args.mib << 20))
+        for isa in args.isa if case.every_isa else args.isa[-1:]:
             add(codec, case, isa, *measure(case, raw, isa, args.repeats))
-        if case.codec in (Codec.ZVE, Codec.INTS):
-            few = max(1, args.repeats // 5)  # they are slow
-            for name, compress, decompress in rivals():
-                add(name, case, "", *measure_rival(compress, decompress, raw, few))
     what = (
         f"GB/s of raw data (ratio to memcpy), measured, {args.mib} MiB, one thread, medians of "
         f"{args.repeats}"

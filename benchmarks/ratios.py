@@ -22,6 +22,7 @@ from common import publish
 from torch.nn import functional as F
 
 import actdma
+from actdma.backend import Backend
 from actdma.codecs import best_codec
 from actdma.frame import FRAME_BYTES, Codec, DType, Frame
 from actdma.native import NativeBackend
@@ -93,14 +94,25 @@ class Tally:
         return {n: self.raw / size for n, size in {"runs": self.run_coded, **stored}.items()}
 
 
-def tally(network: Network, folder: Path, dtype: torch.dtype, order: torch.memory_format) -> Tally:
-    """What a forward pass of the network saves."""
+def save(
+    network: Network,
+    folder: Path,
+    backend: Backend,
+    dtype: torch.dtype,
+    order: torch.memory_format = torch.contiguous_format,
+) -> None:
+    """A forward pass of the network; what it saves goes through ``backend``."""
     torch.manual_seed(0)
     model = network.build(folder).to(dtype).to(memory_format=order).train()
     images = network.images(folder, network.batch).to(dtype).to(memory_format=order)
-    counted = Tally(Codec.ZVE)
-    with actdma.offload(model, codec="zvc", backend=counted, min_bytes=LEAST_ELEMENTS):
+    with actdma.offload(model, codec="zvc", backend=backend, min_bytes=LEAST_ELEMENTS):
         F.cross_entropy(model(images).float(), torch.arange(len(images)) % CLASSES)
+
+
+def tally(network: Network, folder: Path, dtype: torch.dtype, order: torch.memory_format) -> Tally:
+    """What a forward pass of the network saves."""
+    counted = Tally(Codec.ZVE)
+    save(network, folder, counted, dtype, order)
     return counted
 
 

@@ -29,6 +29,18 @@ uint32_t magnitude_fp16(uint16_t bits) {
 // The norm of a block as float32 bits.
 using NormOf = uint32_t (*)(const uint8_t* block);
 
+// Sums of two neighbours, of two of these, and so on. (Levels of their own stay in registers.)
+template <size_t ELEMENTS>
+inline float tree_sum(const float* values) {
+  if constexpr (ELEMENTS == 1) {
+    return values[0];
+  } else {
+    float sums[ELEMENTS / 2];
+    for (size_t i = 0; i < ELEMENTS / 2; i++) sums[i] = values[2 * i] + values[2 * i + 1];
+    return tree_sum<ELEMENTS / 2>(sums);
+  }
+}
+
 template <class Element, uint32_t (*Magnitude)(Element), uint32_t NORM, size_t ELEMENTS>
 uint32_t block_norm(const uint8_t* block) {
   uint32_t bits[ELEMENTS];
@@ -43,9 +55,8 @@ uint32_t block_norm(const uint8_t* block) {
   std::memcpy(values, bits, sizeof bits);
   if (NORM == kNormL2)
     for (size_t i = 0; i < ELEMENTS; i++) values[i] *= values[i];
-  for (size_t n = ELEMENTS / 2; n > 0; n /= 2)
-    for (size_t i = 0; i < n; i++) values[i] = values[2 * i] + values[2 * i + 1];
-  std::memcpy(bits, values, 4);
+  const float sum = tree_sum<ELEMENTS>(values);
+  std::memcpy(bits, &sum, 4);
   return bits[0];
 }
 
