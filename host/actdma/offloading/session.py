@@ -77,13 +77,14 @@ def offload(
     it, leaves that require grad count as parameters. ``codec``: that of `actdma.compress`; a tensor
     of a dtype that it does not take goes through the one that suits it best (`Record.codec` tells).
     ``backend``: "board" (the board of `actdma.open_board`), "native" (the CPU), "reference"
-    (NumPy), or an `actdma.backend.Backend`. ``min_bytes``: tensors of smaller storages stay as
-    they are. ``frame_bytes``: raw bytes per frame, a multiple of 8192; None is 4 MiB, and 1 MiB for
+    (NumPy), or an `actdma.backend.Backend`. ``min_bytes``: tensors of smaller storages stay as they
+    are. ``frame_bytes``: raw bytes per frame, a multiple of 8192; None is 4 MiB, and 1 MiB for
     "native", whose threads (as many as PyTorch's) share frames out. ``verify``: compare a hash of
     every tensor when it comes back (`Record.bit_identical`); the backward pass ends in
     `actdma.FrameError` if it differs. ``queue_bytes``: raw bytes that may wait for a thread which
     packs while forward goes on, and are decoded ahead in backward; forward waits when they are
-    exceeded. 0 packs in forward's own thread; None is 256 MiB for a board and for models that are not on the CPU, 0 else.
+    exceeded. 0 packs in forward's own thread; None is 256 MiB for a board and for models that are
+    not on the CPU, 0 else.
     ``break_even_bytes``: smaller tensors are left to the CPU's codec; None: as the board measured.
     ``min_ratio``: where the CPU compresses its own memory, large tensors that would shrink by less
     stay as they are, as a sample of their blocks tells (`Record.backend` is "kept"); 0 packs all.
