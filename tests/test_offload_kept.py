@@ -236,6 +236,8 @@ def test_reserved_keywords(name):
         ({"backend": "gpu"}, "unknown backend 'gpu'"),
         ({"min_bytes": -1}, "min_bytes is -1"),
         ({"frame_bytes": 100}, "frame_bytes is 100"),
+        ({"frame_bytes": 0}, "frame_bytes is 0"),
+        ({"min_ratio": -1}, "min_ratio is -1"),
     ],
 )
 def test_wrong_options_are_named(options, message):

@@ -121,9 +121,9 @@ def offload(
             raise ValueError(f"{name} is {value}, it must not be negative")
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"expected a torch.nn.Module or None, got {type(model).__name__}")
-    if backend == "native":
-        backend, frame_bytes = _native(), frame_bytes or _SHARED_FRAME_BYTES
-    backend, frame_bytes = backend_of(backend), frame_bytes or FRAME_BYTES
+    if frame_bytes is None:
+        frame_bytes = _SHARED_FRAME_BYTES if backend == "native" else FRAME_BYTES
+    backend = _native() if backend == "native" else backend_of(backend)
     if queue_bytes is None:
         queue_bytes = QUEUE_BYTES if _overlaps(model, backend) else 0
     codec_of(codec, DType.uint8)  # ValueError for an unknown name
