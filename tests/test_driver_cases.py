@@ -282,10 +282,18 @@ def test_04_a_reset_that_hangs(parts):
     check_works(board)
 
 
-def test_05_interrupt_resets():
+@pytest.fixture
+def ctrl_c():
+    """What sends a Ctrl-C to this process; it is heard also where a shell has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_05_interrupt_resets(ctrl_c):
     """Ctrl-C while a transfer hangs leaves nothing under way."""
     with board_on(options={"probe": None, "timeout": 60}) as (emulation, board):
-        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        threading.Timer(0.5, ctrl_c).start()
         with (
             emulation.inject(Fault.STALLED, COMPRESS, "s2mm", times=None),
             pytest.raises(KeyboardInterrupt),
