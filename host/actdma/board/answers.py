@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codecs import reference
 from ..frame import (
     HEADER_BYTES,
     LOSSLESS,
@@ -45,14 +44,14 @@ def check_frame(answer: np.ndarray, packet: np.ndarray) -> None:
 
 
 def check_answer(answer: np.ndarray, packet: np.ndarray) -> None:
-    """`FrameError` if the frame ``packet`` is bad, `BoardError` unless ``answer`` is an undamaged
-    answer to it; else the answer's data is good."""
+    """`FrameError` if the decompressor found the frame ``packet`` bad, `BoardError` unless
+    ``answer`` is an undamaged answer to it; else the answer's data is good."""
     trailer = _trailer(answer, packet)
     raw_crc = crc(answer[:-HEADER_BYTES])
     if trailer.frame_crc != crc(answer[-HEADER_BYTES:-4], raw_crc):
         raise BoardError("the answer was damaged on its way (frame CRC does not match)")
     if trailer.status != Status.GOOD:
-        raise _refusal(packet, trailer.status)
+        raise FrameError(trailer.status, "found by the decompressor")
     expected = answer_bytes(trailer.raw_bytes)
     if answer.size != expected:
         raise BoardError(
@@ -66,16 +65,6 @@ def check_answer(answer: np.ndarray, packet: np.ndarray) -> None:
     # A frame that lay at the same place before may have the same descriptor.
     if packet[6] in LOSSLESS and raw_crc != Trailer.unpack(packet).raw_crc:
         raise BoardError("the decompressor read another frame (raw CRC does not match)")
-
-
-def _refusal(packet: np.ndarray, status: int) -> FrameError | BoardError:
-    """Why the decompressor found ``packet`` bad: it is, or became so on its way."""
-    found = FrameError(status, "found by the decompressor")
-    try:
-        reference.decode_frame(packet)
-    except FrameError:
-        return found
-    return BoardError(f"the decompressor read another frame than was sent: {found}")
 
 
 def check_identity(answer: np.ndarray, engine: Engine, where: str) -> Trailer:
