@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 
 import torch
 
 from ..api import codec_of
 from ..arrays import torch_dtype_code
 from ..codecs import best_codec, takes
-from ..frame import Codec
+from ..frame import Codec, DType
 from .coder import Coder
+from .modules import ModuleNames
 from .packed import Memory, PackedSpan
 from .queue import Queue, Result, queue_of
 from .records import Record
@@ -71,48 +73,35 @@ class Packer:
         self._order: list[weakref.ref[PackedSpan]] = []
         self._ahead = 0  # position in the order from which on all is decoded or being so
 
-    def better_kept(self, t: torch.Tensor, needed: tuple[int, int], module: str | None) -> bool:
-        """Whether ``t`` is the host's own memory, would cost CPU time, and would hardly shrink, by
-        a sample of its blocks. It is recorded as what it is then."""
-        storage = t.untyped_storage()
-        if not self._min_ratio or t.device.type != "cpu" or storage in self._spans:
-            return False
-        record = self._dense.get(storage)
-        if record is not None:
-            record.saves += 1
-            return True
-        start, stop = span_to_pack(t, needed)
-        nbytes = stop - start
-        if nbytes < _WORTH_A_SAMPLE or nbytes < storage.nbytes():
-            return False
-        codec = self._codec_of(t.dtype)
-        dtype = torch_dtype_code(t.dtype)
-        sample = self._coder.sample(Source(t).bytes(start, stop), dtype, codec)
-        if sample.ratio >= self._min_ratio:
-            return False
-        record = _record(len(self.records), t, module, nbytes)
-        record.codec, record.backend, record.stored_bytes = "raw", "kept", nbytes
-        record.zero_fraction = (sample.zeros or 0) * dtype.element_bytes / sample.raw_nbytes
-        self.records.append(self._dense.put(storage, record))
-        return True
-
-    def pack(self, t: torch.Tensor, needed: tuple[int, int], module: str | None) -> Packed:
-        """Have the bytes ``needed`` for ``t`` packed; ``module``: who saves it, for the record."""
-        packed = Packed(t)
-        claimant = weakref.ref(packed)
+    def pack(self, t: torch.Tensor, needed: tuple[int, int], names: ModuleNames) -> Packed | None:
+        """Have the bytes ``needed`` for ``t`` packed; None if it is better kept as it is. Records
+        tell who in ``names`` saves it."""
         source = Source(t)
         whole = span_to_pack(t, needed)
-        record = _record(0, t, module, whole[1] - whole[0])
+        node = t.grad_fn and t.grad_fn.name()
+        shape, module = tuple(t.shape), names.current
+
+        def record() -> Record:
+            return Record(
+                index=len(self.records),
+                module=module,
+                operator=operator_name(node),
+                shape=shape,
+                dtype=str(source.dtype).removeprefix("torch."),
+                raw_bytes=whole[1] - whole[0],
+            )
+
+        if self._better_kept(source, whole, record):
+            return None
+        packed = Packed(t)
+        claimant = weakref.ref(packed)
         spans = self._spans
 
         def work() -> PackedSpan | None:
             packed = claimant()
             if packed is None:
                 return None  # nobody will ask: the graph is gone
-            span = _known(spans, source, needed)
-            if span is None:
-                record.index = len(self.records)
-                span = self._new(spans, source, whole, record)
+            span = _known(spans, source, needed) or self._new(spans, source, whole, record())
             span.claim(packed)
             return span
 
@@ -136,10 +125,35 @@ class Packer:
         self._dense = StorageTable()
         self._spans = StorageTable()  # what waits for the thread goes on with the one it had
 
+    def _better_kept(
+        self, source: Source, whole: tuple[int, int], make_record: Callable[[], Record]
+    ) -> bool:
+        """Whether ``source`` is the host's own memory, would cost CPU time, and would hardly
+        shrink, by a sample of its blocks. It is recorded as what it is then."""
+        storage = source.storage
+        if not self._min_ratio or source.device.type != "cpu" or storage in self._spans:
+            return False
+        record = self._dense.get(storage)
+        if record is not None:
+            record.saves += 1
+            return True
+        nbytes = whole[1] - whole[0]
+        if nbytes < _WORTH_A_SAMPLE or nbytes < storage.nbytes():
+            return False
+        dtype = torch_dtype_code(source.dtype)
+        sample = self._coder.sample(source.bytes(*whole), dtype, self._codec_of(dtype))
+        if sample.ratio >= self._min_ratio:
+            return False
+        record = make_record()
+        record.codec, record.backend, record.stored_bytes = "raw", "kept", nbytes
+        record.zero_fraction = (sample.zeros or 0) * dtype.element_bytes / sample.raw_nbytes
+        self.records.append(self._dense.put(storage, record))
+        return True
+
     def _new(
         self, spans: Spans, source: Source, whole: tuple[int, int], record: Record
     ) -> PackedSpan:
-        codec = self._codec_of(source.dtype)
+        codec = self._codec_of(torch_dtype_code(source.dtype))
         record.codec = codec.name.lower()
         span = PackedSpan(source, whole, codec, self._coder, self._memory, record, self._verify)
         self.records.append(record)
@@ -153,10 +167,9 @@ class Packer:
         self._ahead = len(self._order)
         return span
 
-    def _codec_of(self, dtype: torch.dtype) -> Codec:
-        code = torch_dtype_code(dtype)
-        codec = codec_of(self._codec, code)
-        return codec if takes(codec, code) else best_codec(code)
+    def _codec_of(self, dtype: DType) -> Codec:
+        codec = codec_of(self._codec, dtype)
+        return codec if takes(codec, dtype) else best_codec(dtype)
 
     def _prefetch(self, queue: Queue, position: int) -> None:
         """Have the spans decoded that were packed before the one at ``position``: backward asks for
@@ -172,17 +185,6 @@ class Packer:
             if before < self._ahead:
                 self._ahead = before
                 queue.offer(span.prefetch)
-
-
-def _record(index: int, t: torch.Tensor, module: str | None, nbytes: int) -> Record:
-    return Record(
-        index=index,
-        module=module,
-        operator=operator_name(t.grad_fn and t.grad_fn.name()),
-        shape=tuple(t.shape),
-        dtype=str(t.dtype).removeprefix("torch."),
-        raw_bytes=nbytes,
-    )
 
 
 def _known(spans: Spans, source: Source, needed: tuple[int, int]) -> PackedSpan | None:

@@ -232,12 +232,11 @@ class Session:
         plain = reason in (None, "rrelu")
         if reason is None:
             needed = touched(t)
-            if max(needed[1] - needed[0], t.untyped_storage().nbytes()) < self._min_bytes:
-                reason = "small"
-            elif self._packer.better_kept(t, needed, self._names.current):
-                reason = "dense"
-            else:
-                return self._packer.pack(t, needed, self._names.current)
+            large = max(needed[1] - needed[0], t.untyped_storage().nbytes()) >= self._min_bytes
+            packed = self._packer.pack(t, needed, self._names) if large else None
+            if packed is not None:
+                return packed
+            reason = "dense" if large else "small"
         self._kept[reason] += 1
         return Kept(t, self._share(t) if plain else None)
 
