@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,7 +74,7 @@ class Tally:
         dtype: DType,
         codec: Codec,
         frame_bytes: int = FRAME_BYTES,
-        into: np.ndarray | None = None,
+        *into: Any,
     ) -> Frame:
         enough = data.size >= LEAST_ELEMENTS * dtype.itemsize
         if enough and best_codec(dtype) == self.codecs[-1]:
@@ -84,7 +85,7 @@ class Tally:
             self.run_coded += run_coded_bytes(elements)
             for each in self.codecs:
                 self._stored[each] += self._native.compress(data, dtype, each, frame_bytes).nbytes
-        return self._native.compress(data, dtype, codec, frame_bytes, into)
+        return self._native.compress(data, dtype, codec, frame_bytes, *into)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
         self._native.decompress(frame, out)

@@ -22,6 +22,7 @@ import importlib.util
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from ratios import save
 
 from actdma.backend import compress_bound
 from actdma.codecs import best_codec
-from actdma.frame import FRAME_BYTES, Codec, DType, Frame
+from actdma.frame import Codec, DType, Frame
 from actdma.native import NativeBackend
 from networks import EFFICIENTNET_LITE0, RESNET_20, Network
 
@@ -176,17 +177,10 @@ class Collector:
     def __init__(self) -> None:
         self.tensors: list[np.ndarray] = []
 
-    def compress(
-        self,
-        data: np.ndarray,
-        dtype: DType,
-        codec: Codec,
-        frame_bytes: int = FRAME_BYTES,
-        into: np.ndarray | None = None,
-    ) -> Frame:
+    def compress(self, data: np.ndarray, dtype: DType, *how: Any) -> Frame:
         if best_codec(dtype) == Codec.ZVE:
             self.tensors.append(data.copy())
-        return NATIVE.compress(data, dtype, codec, frame_bytes, into)
+        return NATIVE.compress(data, dtype, *how)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
         NATIVE.decompress(frame, out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -105,12 +105,16 @@ def compress_bound(
     raw_bytes: int, dtype: DType, codec: Codec | Coding, frame_bytes: int = FRAME_BYTES
 ) -> int:
     """Bytes that compressing ``raw_bytes`` needs to write to, whatever the data."""
-    return sum(d.frame_bound for d in descriptors(raw_bytes, dtype, codec, frame_bytes)) + _SLACK
+    return _bound(descriptors(raw_bytes, dtype, codec, frame_bytes))
+
+
+def _bound(plan: Iterable[Descriptor]) -> int:
+    return sum(descriptor.frame_bound for descriptor in plan) + _SLACK
 
 
 def frame_memory(plan: list[Descriptor], into: np.ndarray | None) -> np.ndarray:
     """Where the frames of ``plan`` are written: ``into`` if given, else new memory."""
-    needed = sum(d.frame_bound for d in plan) + _SLACK
+    needed = _bound(plan)
     if into is None:
         return np.empty(needed, np.uint8)
     if into.size < needed:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..frame import FRAME_BYTES, Codec, DType, Frame
+from ..frame import Frame
 
 _REPEATS = 3
 
@@ -27,20 +27,11 @@ class CpuProbe:
         self._seconds = {"compress": 0.0, "decompress": 0.0, "memcpy": 0.0}
         self._warm = np.ones(0, np.uint8)
 
-    def compress(
-        self,
-        data: np.ndarray,
-        dtype: DType,
-        codec: Codec,
-        frame_bytes: int = FRAME_BYTES,
-        into: np.ndarray | None = None,
-    ) -> Frame:
+    def compress(self, data: np.ndarray, *how: Any) -> Frame:
         """As `Backend.compress`."""
         if data.size > self._warm.size:
             self._warm = np.ones(data.size, np.uint8)
-        frame = self._time(
-            "compress", lambda: self._inner.compress(data, dtype, codec, frame_bytes, into)
-        )
+        frame = self._time("compress", lambda: self._inner.compress(data, *how))
         copy = self._warm[: data.size]
         self._time("memcpy", lambda: np.copyto(copy, data))
         self._time("decompress", lambda: self._inner.decompress(frame, copy))
@@ -75,16 +66,9 @@ class Watched:
         self._inner = inner
         self._moved = moved
 
-    def compress(
-        self,
-        data: np.ndarray,
-        dtype: DType,
-        codec: Codec,
-        frame_bytes: int = FRAME_BYTES,
-        into: np.ndarray | None = None,
-    ) -> Frame:
+    def compress(self, data: np.ndarray, *how: Any) -> Frame:
         """As `Backend.compress`."""
-        frame = self._inner.compress(data, dtype, codec, frame_bytes, into)
+        frame = self._inner.compress(data, *how)
         self._moved(data.size)
         return frame
 
