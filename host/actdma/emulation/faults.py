@@ -148,12 +148,13 @@ class Injection:
 
 
 class Faults:
-    """All that were injected into a board with DMAs called ``dmas``. ``counts``: how often each
-    `Fault` has happened, of those removed too."""
+    """All that were injected into a board with DMAs called ``dmas`` and, if ``cache``, the model of
+    a cache. ``counts``: how often each `Fault` has happened, of those removed too."""
 
-    def __init__(self, dmas: Iterable[str] = ()) -> None:
+    def __init__(self, dmas: Iterable[str] = (), cache: bool = True) -> None:
         self.counts: Counter[Fault] = Counter()
         self._dmas = tuple(dmas)
+        self._cache = cache
         self._injections: list[Injection] = []
         self._lock = threading.Lock()
 
@@ -168,7 +169,17 @@ class Faults:
         probability: float = 1.0,
         seed: int = 0,
     ) -> Injection:
-        """See `Emulation.inject`."""
+        """Let ``fault`` happen.
+
+        ``dma``: the DMA's name, ``channel``: "mm2s" (to the engine) or "s2mm" (from it); None for
+        all, and for faults that belong to none. An opportunity is a packet, a transfer, a reset, a
+        call or a register write, as the fault is: after ``after`` of them it happens at each with
+        ``probability``, drawn with ``seed``, until it has happened ``times`` times (None: without
+        end). Returns the `Injection`, which counts and, as a context manager, removes it.
+        ValueError for a place that the fault does not have and for numbers out of range.
+        """
+        if fault in CACHE_FAULTS and not self._cache:
+            raise ValueError(f"a {fault.value} needs the cache model: install(cache=True)")
         if dma is not None and (fault not in DMA_FAULTS or dma not in self._dmas):
             allowed = f"one of {', '.join(self._dmas)}" if fault in DMA_FAULTS else "None"
             raise ValueError(f"dma of a {fault.value} is {dma!r}, allowed is {allowed}")

@@ -13,7 +13,7 @@ from types import TracebackType
 
 from ..overlay.design import Design, load_design
 from .dma import Dma
-from .faults import CACHE_FAULTS, Fault, Faults, Injection
+from .faults import Faults
 from .hwh import write_hwh
 from .kernel import Kernel
 from .memory import Pool
@@ -29,8 +29,8 @@ class Emulation:
     ``bitfile``: path of a bitstream for `pynq.Overlay` (empty, with a generated .hwh beside it);
     ``device``: the pynq device; ``design``: the block design it was made from; ``kernels``: the
     kernel behind each DMA, by the DMA's name; ``memory``: the contiguous memory; ``timed``: whether
-    cycles are counted; ``faults``: what goes wrong (`inject`). `actdma.emulation.install` makes
-    one.
+    cycles are counted; ``faults``: what goes wrong; ``inject``: lets it, see `Faults.inject`.
+    `actdma.emulation.install` makes one.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Emulation:
         self.kernels = kernels
         self.timed = timed
         self.faults = faults
+        self.inject = faults.inject
         self._process = os.getpid()
         self._streams = {name: Streams(kernel, faults, name) for name, kernel in kernels.items()}
         self.dmas = {name: self._dma(name) for name in kernels}
@@ -62,32 +63,6 @@ class Emulation:
         self._remove_files = weakref.finalize(self, _remove, folder, os.getpid())
         self.bitfile = self._write_files(Path(folder))
         self._replaced: list[object] | None = None
-
-    def inject(
-        self,
-        fault: Fault,
-        dma: str | None = None,
-        channel: str | None = None,
-        *,
-        after: int = 0,
-        times: int | None = 1,
-        probability: float = 1.0,
-        seed: int = 0,
-    ) -> Injection:
-        """Let ``fault`` happen.
-
-        ``dma``: the DMA's name, ``channel``: "mm2s" (to the engine) or "s2mm" (from it); None for
-        all, and for faults that belong to none. An opportunity is a packet, a transfer, a reset, a
-        call or a register write, as the fault is: after ``after`` of them it happens at each with
-        ``probability``, drawn with ``seed``, until it has happened ``times`` times (None: without
-        end). Returns the `Injection`, which counts and, as a context manager, removes it.
-        ValueError for a place that the fault does not have and for numbers out of range.
-        """
-        if fault in CACHE_FAULTS and not self.memory.has_cache:
-            raise ValueError(f"a {fault.value} needs the cache model: install(cache=True)")
-        return self.faults.inject(
-            fault, dma, channel, after=after, times=times, probability=probability, seed=seed
-        )
 
     def activate(self) -> None:
         """Make this pynq's active device until `close`."""
@@ -187,7 +162,7 @@ def install(
         ) from error
     design = design or load_design(stream_bits=32 * lanes)
     board = design.board
-    faults = Faults(design.dmas)
+    faults = Faults(design.dmas, cache)
     memory = Pool(board["memory_base"], memory_bytes or board["memory_bytes"], cache, faults)
     makers = dict(kernels or {})
     engines = {name: makers.get(name) or _engine(name, lanes, timed) for name in design.dmas}

@@ -48,11 +48,6 @@ class Pool:
             self.dram = self.cached = np.empty(0, np.uint8)
 
     @property
-    def has_cache(self) -> bool:
-        """Whether the processor's cache is modelled."""
-        return self.cached is not self.dram
-
-    @property
     def live(self) -> int:
         """Number of buffers not freed."""
         return len(self._blocks)
