@@ -7,7 +7,6 @@ fault is and what has to happen.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import hashlib
 import os
@@ -35,6 +34,7 @@ from actdma.frame import Engine, Frame, FrameError, answer_bytes, crc, frame_bou
 from actdma.native import NativeBackend
 from actdma.overlay.design import load_design
 from kernels import Loopback
+from threads import run_threads
 
 COMPRESS, DECOMPRESS = "axi_dma_compress", "axi_dma_decompress"
 X = np.where(np.arange(40_000) % 3 == 0, np.linspace(-1, 1, 40_000), 0).astype(np.float32)
@@ -774,12 +774,6 @@ def test_22_engine_of_another_version(fault, dma):
         assert emulation.memory.live == 0
         with open_on(emulation, frame_bytes=65536) as board:
             check_works(board)
-
-
-def run_threads(work, count):
-    """Call ``work(number)`` in ``count`` threads; raises what one of them raised."""
-    with concurrent.futures.ThreadPoolExecutor(count) as threads:
-        list(threads.map(work, range(count)))
 
 
 def test_23_threads_share_a_board(parts):

@@ -643,6 +643,18 @@ def test_crc32c():
             assert _native.crc32c(part, 0xDEADBEEF) == crc32c.crc32c(part, 0xDEADBEEF)
 
 
+def compiled(
+    compiler: str, main: Path, program: Path, *options: str
+) -> subprocess.CompletedProcess:
+    """Build ``program`` of ``main`` and the native codec, without its Python module."""
+    native = ROOT / "host/actdma/native"
+    sources = [main, *sorted(set(native.glob("*.cpp")) - {native / "module.cpp"})]
+    includes = [f"-I{native}", f"-I{ROOT / 'hls/include'}"]
+    warnings = ["-Wall", "-Wextra", "-Wno-unknown-pragmas"]
+    command = [compiler, "-std=c++17", *warnings, *options, *includes, *sources, "-o", program]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize(
     ("compiler", "options", "runner"),
     [
@@ -656,16 +668,8 @@ def test_exact_buffers(compiler: str, options: list[str], runner: str | None, tm
     """tests/native_check.cpp, in which any byte read or written out of range is an error."""
     if not shutil.which(compiler) or (runner and not shutil.which(runner)):
         pytest.skip(f"needs {compiler} {runner or ''}")
-    native = ROOT / "host/actdma/native"
-    sources = [
-        ROOT / "tests/native_check.cpp",
-        *set(native.glob("*.cpp")) - {native / "module.cpp"},
-    ]
     program = tmp_path / "check"
-    includes = [f"-I{native}", f"-I{ROOT / 'hls/include'}"]
-    warnings = ["-Wall", "-Wextra", "-Wno-unknown-pragmas"]
-    command = [compiler, "-std=c++17", "-O1", *warnings, *options, *includes, *sources]
-    built = subprocess.run([*command, "-o", program], capture_output=True, text=True)
+    built = compiled(compiler, ROOT / "tests/native_check.cpp", program, "-O1", *options)
     if built.returncode and "cannot find" in built.stderr:
         pytest.skip("the compiler has no sanitizer libraries")
     assert built.returncode == 0, built.stderr

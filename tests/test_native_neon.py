@@ -21,12 +21,10 @@ from actdma.backend import descriptors
 from actdma.codecs import Bsr, Pool, parameters, reference
 from actdma.frame import Codec, Descriptor, Status, crc
 from actdma.native import _native
-from test_native import CASES, sealed
+from test_native import CASES, ROOT, compiled, sealed
 
-ROOT = Path(__file__).parents[1]
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
-OPTIONS = ("-std=c++17", "-O2", "-ffp-contract=off", "-static")
-WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas")
+OPTIONS = ("-O2", "-ffp-contract=off", "-static")
 ENCODE, DECODE = 0, 1
 SIZES = (0, 1, 63, 65, 8191, 8192, 12345)
 
@@ -153,17 +151,10 @@ def hostile(frames: list[Vector], count: int) -> Iterator[Vector]:
 
 def built(folder: Path) -> Path:
     """The driver of the codec for ARM."""
-    native = ROOT / "host/actdma/native"
-    sources = [
-        ROOT / "tests/neon/driver.cpp",
-        *sorted(set(native.glob("*.cpp")) - {native / "module.cpp"}),
-    ]
-    includes = [f"-I{native}", f"-I{ROOT / 'hls/include'}"]
     program = folder / "driver"
-    command = [COMPILER, *OPTIONS, *WARNINGS, *includes, *sources, "-o", program]
-    compiled = subprocess.run(command, capture_output=True, text=True)
-    assert compiled.returncode == 0, compiled.stderr
-    assert not compiled.stderr
+    result = compiled(COMPILER, ROOT / "tests/neon/driver.cpp", program, *OPTIONS)
+    assert result.returncode == 0, result.stderr
+    assert not result.stderr
     return program
 
 

@@ -1,7 +1,6 @@
 """Memory that `actdma.offload` uses again."""
 
 import gc
-import threading
 
 import hypothesis
 import hypothesis.strategies as st
@@ -13,6 +12,7 @@ from actdma.offloading.arena import Arena
 from actdma.offloading.held import Held
 from actdma.offloading.session import _arenas
 from sessions import leaf, offload
+from threads import run_threads
 
 PACKED, DECODED = _arenas["packed"], _arenas["decoded"]
 
@@ -88,11 +88,7 @@ def test_threads_share_an_arena():
             memory[:] = number
             wrong.extend([number] * (not (memory == number).all()))
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(work, 4)
     assert not wrong
     assert arena.used == 0
 

@@ -19,6 +19,7 @@ from actdma.native import NativeBackend
 from actdma.offloading.queue import AtOnce, Queue, queue_of
 from sessions import leaf, offload, records
 from test_offload import same_gradients
+from threads import run_threads
 
 
 class Slow(NativeBackend):
@@ -276,11 +277,7 @@ def test_several_threads_in_one_session():
             if not torch.equal(x.grad, 2 * (2 * x.detach()).cos()):
                 wrong.append(seed)
 
-    workers = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    run_threads(work, 4)
     assert not wrong
 
 
