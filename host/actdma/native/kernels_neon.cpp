@@ -113,7 +113,8 @@ const Kernels* neon_kernels() {
                              portable.count_zeros[2], portable.count_zeros[3]},
                             nullptr,
                             nullptr,
-                            getauxval(AT_HWCAP) & HWCAP_CRC32 ? crc32c : portable.crc32c};
+                            getauxval(AT_HWCAP) & HWCAP_CRC32 ? crc32c : portable.crc32c,
+                            portable.product};
   return &kSet;
 }
 
