@@ -208,6 +208,7 @@ template <class Kind>
 void compute(const ProductKernel& kernel, const BlockSparse& matrix, const uint8_t* gradient,
              size_t outputs, uint8_t* out, size_t threads) {
   const Product<Kind> product(kernel, matrix, gradient, outputs, out, threads);
+  if (product.pieces() == 0) return;
   threads = std::min(threads, product.pieces());
   std::vector<std::unique_ptr<Room>> rooms(threads);
   for (auto& room : rooms) room = std::make_unique<Room>(product.bytes());
