@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actdma/float.hpp"
@@ -47,44 +48,40 @@ void widen(const uint8_t* from, size_t count, float* to) {
   for (size_t i = 0; i < count; i++) to[i] = Kind::widen(load<Stored>(from + i * sizeof(Stored)));
 }
 
-// The kept blocks of a block column within a chunk of rows, and of the next column after them.
+// The kept blocks in the order in which they are multiplied: by chunks of rows, then by columns.
 class BlockColumns {
  public:
-  struct Block {
-    size_t row;    // its first row, within the chunk
-    size_t index;  // among the kept blocks
-  };
-
-  explicit BlockColumns(const BlockSparse& matrix)
+  BlockColumns(const BlockSparse& matrix, const float* values)
       : columns_(matrix.block_columns()),
         starts_((matrix.rows + kChunkRows - 1) / kChunkRows * columns_ + 1),
         blocks_(static_cast<size_t>(matrix.crow[matrix.block_rows()])) {
     const auto for_blocks = [&](auto step) {
       for (size_t r = 0; r < matrix.block_rows(); r++) {
-        const size_t row = r * matrix.block, first = row / kChunkRows * columns_;
-        const auto end = static_cast<size_t>(matrix.crow[r + 1]);
-        for (auto i = static_cast<size_t>(matrix.crow[r]); i < end; i++) {
-          step(first + static_cast<size_t>(matrix.col[i]), Block{row % kChunkRows, i});
+        const size_t row = r * matrix.block, chunk = row / kChunkRows;
+        for (int64_t i = matrix.crow[r]; i < matrix.crow[r + 1]; i++) {
+          const auto index = static_cast<size_t>(i);
+          step(chunk * columns_ + static_cast<size_t>(matrix.col[index]),
+               ProductBlock{values + index * matrix.block * matrix.block, row % kChunkRows});
         }
       }
     };
-    for_blocks([&](size_t at, Block) { starts_[at + 1]++; });
+    for_blocks([&](size_t at, ProductBlock) { starts_[at + 1]++; });
     for (size_t i = 1; i < starts_.size(); i++) starts_[i] += starts_[i - 1];
     std::vector<size_t> next(starts_.begin(), starts_.end() - 1);
-    for_blocks([&](size_t at, Block block) { blocks_[next[at]++] = block; });
+    for_blocks([&](size_t at, ProductBlock block) { blocks_[next[at]++] = block; });
   }
 
-  const Block* begin(size_t chunk, size_t column) const {
+  const ProductBlock* begin(size_t chunk, size_t column) const {
     return blocks_.data() + starts_[chunk * columns_ + column];
   }
-  const Block* end(size_t chunk, size_t column) const {
+  const ProductBlock* end(size_t chunk, size_t column) const {
     return blocks_.data() + starts_[chunk * columns_ + column + 1];
   }
 
  private:
   size_t columns_;
   std::vector<size_t> starts_;
-  std::vector<Block> blocks_;
+  std::vector<ProductBlock> blocks_;
 };
 
 // The product for panels of outputs and ranges of columns, each in the memory of its worker.
@@ -93,14 +90,14 @@ class Product {
   using Stored = typename Kind::Stored;
 
  public:
-  Product(const ProductKernel& kernel, const BlockSparse& matrix, const uint8_t* gradient,
-          size_t outputs, uint8_t* out, size_t threads)
+  Product(const ProductKernel& kernel, const BlockSparse& matrix, const float* values,
+          const uint8_t* gradient, size_t outputs, uint8_t* out, size_t threads)
       : kernel_(kernel),
         matrix_(matrix),
         gradient_(gradient),
         outputs_(outputs),
         out_(out),
-        blocks_(matrix),
+        blocks_(matrix, values),
         panels_((outputs + kernel.outputs - 1) / kernel.outputs) {
     const size_t columns = matrix.block_columns();
     const size_t ranges =
@@ -112,49 +109,31 @@ class Product {
   size_t pieces() const { return pieces_; }
 
   // Of the memory that a worker needs.
-  size_t bytes() const { return Memory(*this, nullptr).bytes; }
+  size_t bytes() const {
+    const size_t rows = std::min(kChunkRows, matrix_.rows) + range_ * matrix_.block;
+    return rows * kernel_.outputs * sizeof(float) + kLineBytes;
+  }
 
   void compute(size_t piece, uint8_t* room) const {
     const size_t output = piece % panels_ * kernel_.outputs, column = piece / panels_ * range_;
     const size_t columns = std::min(range_, matrix_.block_columns() - column);
-    const Memory memory(*this, room);
-    std::fill_n(memory.sums, columns * matrix_.block * kernel_.outputs, 0.0f);
+    const auto address = reinterpret_cast<uintptr_t>(room);
+    auto* const sums = reinterpret_cast<float*>(address + (-address) % kLineBytes);
+    float* const panel = sums + range_ * matrix_.block * kernel_.outputs;
+    std::fill(sums, panel, 0.0f);
     for (size_t row = 0; row < matrix_.rows; row += kChunkRows) {
-      const size_t rows = std::min(kChunkRows, matrix_.rows - row);
-      pack(row, rows, output, memory.gradient);
+      const size_t rows = std::min(kChunkRows, matrix_.rows - row), chunk = row / kChunkRows;
+      pack(row, rows, output, panel);
       for (size_t c = 0; c < columns; c++) {
-        const size_t count = gather(row / kChunkRows, column + c, memory);
-        kernel_.add({memory.gradient, rows, memory.values, memory.rows, count, matrix_.block},
-                    memory.sums + c * matrix_.block * kernel_.outputs);
+        kernel_.add({panel, rows, blocks_.begin(chunk, column + c), blocks_.end(chunk, column + c),
+                     matrix_.block},
+                    sums + c * matrix_.block * kernel_.outputs);
       }
     }
-    write(memory.sums, output, column * matrix_.block, columns * matrix_.block);
+    write(sums, output, column * matrix_.block, columns * matrix_.block);
   }
 
  private:
-  // A worker's, from a line of the caches on each.
-  struct Memory {
-    float *sums, *gradient, *values;
-    size_t* rows;
-    size_t bytes = kLineBytes;
-
-    Memory(const Product& of, uint8_t* room) {
-      const size_t block = of.matrix_.block,
-                   chunk = std::min(kChunkRows, of.matrix_.block_rows() * block);
-      uintptr_t at = (reinterpret_cast<uintptr_t>(room) + kLineBytes - 1) / kLineBytes * kLineBytes;
-      const auto take = [&](auto*& pointer, size_t count) {
-        pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(at);
-        const size_t size = (count * sizeof *pointer + kLineBytes - 1) / kLineBytes * kLineBytes;
-        at += size;
-        bytes += size;
-      };
-      take(sums, of.range_ * block * of.kernel_.outputs);
-      take(gradient, chunk * of.kernel_.outputs);
-      take(values, chunk * block);
-      take(rows, chunk / block);
-    }
-  };
-
   // The panel of outputs from `output` on, of `rows` rows, with zeros for outputs there are none
   // of.
   void pack(size_t row, size_t rows, size_t output, float* to) const {
@@ -163,18 +142,6 @@ class Product {
       widen<Kind>(gradient_ + (r * outputs_ + output) * sizeof(Stored), width, to);
       std::fill(to + width, to + kernel_.outputs, 0.0f);
     }
-  }
-
-  size_t gather(size_t chunk, size_t column, const Memory& to) const {
-    const size_t elements = matrix_.block * matrix_.block;
-    size_t count = 0;
-    const auto* const end = blocks_.end(chunk, column);
-    for (const auto* block = blocks_.begin(chunk, column); block < end; block++, count++) {
-      to.rows[count] = block->row;
-      widen<Kind>(matrix_.values + block->index * elements * sizeof(Stored), elements,
-                  to.values + count * elements);
-    }
-    return count;
   }
 
   // Sums, as they are in memory (columns x outputs), to their places in the result.
@@ -207,7 +174,16 @@ class Product {
 template <class Kind>
 void compute(const ProductKernel& kernel, const BlockSparse& matrix, const uint8_t* gradient,
              size_t outputs, uint8_t* out, size_t threads) {
-  const Product<Kind> product(kernel, matrix, gradient, outputs, out, threads);
+  const size_t elements =
+      static_cast<size_t>(matrix.crow[matrix.block_rows()]) * matrix.block * matrix.block;
+  std::optional<Room> wide;
+  const auto* values = reinterpret_cast<const float*>(matrix.values);
+  if constexpr (sizeof(typename Kind::Stored) < sizeof(float)) {
+    wide.emplace(elements * sizeof(float));
+    widen<Kind>(matrix.values, elements, reinterpret_cast<float*>(wide->data()));
+    values = reinterpret_cast<const float*>(wide->data());
+  }
+  const Product<Kind> product(kernel, matrix, values, gradient, outputs, out, threads);
   if (product.pieces() == 0) return;
   threads = std::min(threads, product.pieces());
   std::vector<std::unique_ptr<Room>> rooms(threads);

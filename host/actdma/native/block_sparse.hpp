@@ -13,10 +13,10 @@ namespace actdma::native {
 // A matrix of `rows` x `columns` in square blocks, its edges padded to whole ones.
 struct BlockSparse {
   size_t rows, columns;
-  size_t block;         // rows and columns of a block: 4, 8, 16 or 32
-  const int64_t* crow;  // block_rows() + 1
-  const int64_t* col;   // kept blocks
-  const uint8_t* values;
+  size_t block;           // rows and columns of a block: 4, 8, 16 or 32
+  const int64_t* crow;    // block_rows() + 1
+  const int64_t* col;     // kept blocks
+  const uint8_t* values;  // of each; aligned to an element
 
   size_t block_rows() const { return rows / block + (rows % block != 0); }
   size_t block_columns() const { return columns / block + (columns % block != 0); }

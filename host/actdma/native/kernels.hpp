@@ -73,20 +73,25 @@ struct RecordKernels {
   void (*unpack)(const uint8_t* records, const Group* groups, size_t count, uint8_t* elements);
 };
 
-// The kept blocks of a block column, and the panel of a gradient that they are multiplied with.
-struct ProductStrip {
-  const float* gradient;  // `rows` x a panel's outputs
-  size_t rows;
-  const float* values;       // block x block of each
-  const size_t* first_rows;  // of each; the last block may have fewer rows than the others
-  size_t blocks;
-  size_t block;  // 4, 8, 16 or 32
+// A block of a matrix, row-major, and its first row.
+struct ProductBlock {
+  const float* values;
+  size_t row;
 };
 
-// Of block_sparse.hpp. Sums and gradient begin with a line of the caches.
+// Blocks of a block column, and the panel of a gradient that they are multiplied with.
+struct ProductStrip {
+  const float* gradient;  // `rows` x a panel's outputs
+  size_t rows;            // the last block may reach beyond them
+  const ProductBlock* begin;
+  const ProductBlock* end;
+  size_t block;  // rows and columns of a block: 4, 8, 16 or 32
+};
+
+// Of block_sparse.hpp. Sums and gradient are aligned to a vector.
 struct ProductKernel {
   size_t outputs;  // of a panel
-  // Adds to `sums` (block x outputs) the products over the strip's rows, from the first on.
+  // Adds to `sums` (block x outputs) the products over the strip's rows, block by block.
   void (*add)(const ProductStrip& strip, float* sums);
 };
 

@@ -236,6 +236,9 @@ void py_weight_gradient(const py::object& gradient, const py::object& crow, cons
     throw py::value_error("the values are not those of " + std::to_string(places.size()) +
                           " column indices");
   }
+  if (reinterpret_cast<uintptr_t>(kept.data()) % element_bytes) {
+    throw py::value_error("the values are not aligned");
+  }
   if (!holds(from.size(), element_bytes, {rows, outputs}) ||
       !holds(to.size(), element_bytes, {outputs, columns})) {
     throw py::value_error("gradient or out is not of its shape");

@@ -17,10 +17,10 @@ ACTDMA_TARGET void add_tile(const ProductStrip& strip, size_t column, float* sum
       tile[c][v] = Floats::load(sums + c * kPanelOutputs + v * Floats::kLanes);
     }
   }
-  for (size_t i = 0; i < strip.blocks; i++) {
-    const size_t first = strip.first_rows[i], left = strip.rows - first;
-    const float* gradient = strip.gradient + first * kPanelOutputs;
-    const float* values = strip.values + i * strip.block * strip.block + column;
+  for (const ProductBlock* block = strip.begin; block < strip.end; block++) {
+    const size_t left = strip.rows - block->row;
+    const float* gradient = strip.gradient + block->row * kPanelOutputs;
+    const float* values = block->values + column;
     for (size_t row = left < strip.block ? left : strip.block; row > 0; row--) {
       Floats outputs[kTileVectors];
       for (size_t v = 0; v < kTileVectors; v++) {
