@@ -7,6 +7,8 @@
 
 constexpr size_t kTileVectors = 3;
 constexpr size_t kPanelOutputs = kTileVectors * Floats::kLanes;
+// Blocks lie anywhere, so that a processor does not prefetch the one so many on by itself.
+constexpr ptrdiff_t kSoon = 2;
 
 // Adds to the sums of kColumns columns, which stay in registers meanwhile.
 template <size_t kColumns>
@@ -21,6 +23,8 @@ ACTDMA_TARGET void add_tile(const ProductStrip& strip, size_t column, float* sum
     const size_t left = strip.rows - block->row;
     const float* gradient = strip.gradient + block->row * kPanelOutputs;
     const float* values = block->values + column;
+    const ProductBlock* const soon = strip.end - block > kSoon ? block + kSoon : block;
+    const float* ahead = soon->values + column;
     for (size_t row = left < strip.block ? left : strip.block; row > 0; row--) {
       Floats outputs[kTileVectors];
       for (size_t v = 0; v < kTileVectors; v++) {
@@ -30,8 +34,10 @@ ACTDMA_TARGET void add_tile(const ProductStrip& strip, size_t column, float* sum
         const Floats value = Floats::all(values[c]);
         for (size_t v = 0; v < kTileVectors; v++) tile[c][v].add_product(outputs[v], value);
       }
+      __builtin_prefetch(ahead);
       gradient += kPanelOutputs;
       values += strip.block;
+      ahead += strip.block;
     }
   }
   for (size_t c = 0; c < kColumns; c++) {
