@@ -88,8 +88,9 @@ def test_small_tensors_are_left_to_the_cpu():
     x = leaf(1000)
     for break_even, expected in ((None, ["board", "native"]), (0, ["board", "board"])):
         with offload(backend=Board(), break_even_bytes=break_even) as session:
-            (x * 2).sin()[:400].exp()
+            y = (x * 2).sin()[:400].exp()
         assert [r.backend for r in session.report().records] == expected
+        y.sum().backward()
 
 
 def test_a_board_closed_before_backward():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 import weakref
 from collections.abc import Callable
 
@@ -29,9 +31,9 @@ Spans = StorageTable[list["weakref.ref[PackedSpan]"]]
 class Packed:
     """A saved tensor: a view of a packed span, and the version it had."""
 
-    __slots__ = ("__weakref__", "_version", "_view", "asked", "span")
+    __slots__ = ("__weakref__", "_version", "_view", "asked", "saving")
 
-    span: Result[PackedSpan]
+    saving: Saving
 
     def __init__(self, t: torch.Tensor) -> None:
         self._view, self._version = View.of(t), Version(t)
@@ -41,7 +43,56 @@ class Packed:
         """The tensor; RuntimeError if the original was modified in place after it was saved."""
         self._version.check()
         self.asked = True
-        return self.span.result().view(self._view)
+        return self.span.view(self._view)
+
+    @property
+    def span(self) -> PackedSpan:
+        """What it is a view of; waits until that is packed."""
+        return self.saving.end().result()
+
+
+class Saving:
+    """A storage of which tensors are being saved. It is packed when another one is saved, or when
+    backward begins: the same tensor is often saved twice in a row, as one operator's result and
+    the next one's input."""
+
+    def __init__(
+        self, source: Source, whole: tuple[int, int], pack: Callable[[Saving], Result[PackedSpan]]
+    ) -> None:
+        self.source = source
+        self.whole = whole
+        self.claimants: list[weakref.ref[Packed]] = []
+        self._pack = pack
+        self._lock = threading.Lock()
+        self._result: Result[PackedSpan] | None = None
+
+    def join(self, packed: Packed, source: Source, needed: tuple[int, int]) -> bool:
+        """Have ``packed`` be one more of those that share the storage; False if that is too late,
+        or another storage, or an earlier state of it."""
+        with self._lock:
+            if (
+                self._result is not None
+                or source.storage._cdata != self.source.storage._cdata
+                or source.version != self.source.version
+                or needed[0] < self.whole[0]
+                or needed[1] > self.whole[1]
+            ):
+                return False
+            self.add(packed)
+            return True
+
+    def add(self, packed: Packed) -> None:
+        """``packed`` will ask for what is saved."""
+        self.claimants.append(weakref.ref(packed))
+        packed.saving = self
+
+    def end(self) -> Result[PackedSpan]:
+        """Have it packed, once."""
+        with self._lock:
+            if self._result is None:
+                self._result = self._pack(self)
+                del self.source, self._pack
+            return self._result
 
 
 class Packer:
@@ -72,11 +123,16 @@ class Packer:
         self._dense: StorageTable[Record] = StorageTable()
         self._order: list[weakref.ref[PackedSpan]] = []
         self._ahead = 0  # position in the order from which on all is decoded or being so
+        self._last: Saving | None = None
+        self._lock = threading.Lock()
 
     def pack(self, t: torch.Tensor, needed: tuple[int, int], names: ModuleNames) -> Packed | None:
         """Have the bytes ``needed`` for ``t`` packed; None if it is better kept as it is. Records
         tell who in ``names`` saves it."""
-        source = Source(t)
+        packed, source, last = Packed(t), Source(t), self._last
+        if last is not None and last.join(packed, source, needed):
+            return packed
+        self._end()
         whole = span_to_pack(t, needed)
         node = t.grad_fn and t.grad_fn.name()
         shape, module = tuple(t.shape), names.current
@@ -93,19 +149,9 @@ class Packer:
 
         if self._better_kept(source, whole, record):
             return None
-        packed = Packed(t)
-        claimant = weakref.ref(packed)
-        spans = self._spans
-
-        def work() -> PackedSpan | None:
-            packed = claimant()
-            if packed is None:
-                return None  # nobody will ask: the graph is gone
-            span = _known(spans, source, needed) or self._new(spans, source, whole, record())
-            span.claim(packed)
-            return span
-
-        packed.span = self._queue.put(whole[1] - whole[0], work)
+        saving = Saving(source, whole, functools.partial(self._put, needed, record))
+        saving.add(packed)
+        self._end(saving)
         return packed
 
     def unpack(self, packed: Packed) -> torch.Tensor:
@@ -113,17 +159,51 @@ class Packer:
         self.forget()  # backward has begun: what was saved in forward is not saved again
         t = packed.unpack()
         if isinstance(self._queue, Queue):
-            self._prefetch(self._queue, packed.span.result().position)
+            self._prefetch(self._queue, packed.span.position)
         return t
 
     def finish(self) -> None:
         """Wait until all is packed."""
+        self._end()
         self._queue.put(0, lambda: None).result()
 
     def forget(self) -> None:
         """What is saved from now on is packed again, even if it was before."""
+        self._end()
         self._dense = StorageTable()
         self._spans = StorageTable()  # what waits for the thread goes on with the one it had
+
+    def _end(self, following: Saving | None = None) -> None:
+        """Nothing more joins the storage that was saved last, but the ``following`` one."""
+        with self._lock:
+            last, self._last = self._last, following
+        if last is not None:
+            last.end()
+
+    def _put(
+        self, needed: tuple[int, int], make_record: Callable[[], Record], saving: Saving
+    ) -> Result[PackedSpan | None]:
+        """Have what is saved packed."""
+        spans, source, whole, claimants = (
+            self._spans,
+            saving.source,
+            saving.whole,
+            tuple(saving.claimants),
+        )
+
+        def work() -> PackedSpan | None:
+            alive = [packed for packed in (claimant() for claimant in claimants) if packed]
+            if not alive:
+                return None  # nobody will ask: the graph is gone
+            span = _known(spans, source, needed)
+            if span is None:
+                span = self._new(spans, source, whole, make_record())
+            span.record.saves += len(claimants)
+            for packed in alive:
+                span.claim(packed)
+            return span
+
+        return self._queue.put(whole[1] - whole[0], work)
 
     def _better_kept(
         self, source: Source, whole: tuple[int, int], make_record: Callable[[], Record]
@@ -145,6 +225,7 @@ class Packer:
         if sample.ratio >= self._min_ratio:
             return False
         record = make_record()
+        record.saves = 1
         record.codec, record.backend, record.stored_bytes = "raw", "kept", nbytes
         record.zero_fraction = (sample.zeros or 0) * dtype.element_bytes / sample.raw_nbytes
         self.records.append(self._dense.put(storage, record))
@@ -188,10 +269,9 @@ class Packer:
 
 
 def _known(spans: Spans, source: Source, needed: tuple[int, int]) -> PackedSpan | None:
-    """The packed span from which the bytes ``needed`` can be had, one tensor more."""
+    """The packed span from which the bytes ``needed`` can be had."""
     for reference in spans.get(source.storage) or ():
         span = reference()
         if span is not None and span.covers(source, needed):
-            span.record.saves += 1
             return span
     return None

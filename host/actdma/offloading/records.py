@@ -40,7 +40,7 @@ class Record:
     backend: str = ""
     stored_bytes: int = 0
     zero_fraction: float = 0.0
-    saves: int = 1
+    saves: int = 0
     decompressions: int = 0
     compress_s: float = 0.0
     decompress_s: float | None = None

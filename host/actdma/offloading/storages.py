@@ -65,7 +65,8 @@ class View(NamedTuple):
         ``shift`` further on. It counts versions with ``copy``."""
         size = self.dtype.itemsize
         start = (self.start + shift) % size
-        items = copy[start : start + (copy.numel() - start) // size * size].view(self.dtype)
+        whole = (copy.numel() - start) // size * size
+        items = (copy if whole == copy.numel() else copy[start : start + whole]).view(self.dtype)
         t = items.as_strided(self.shape, self.stride, (self.start + shift) // size)
         if self.conj:
             t = t.conj()
