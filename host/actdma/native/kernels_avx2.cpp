@@ -357,6 +357,11 @@ ACTDMA_AVX2 inline Exponents exponents(const Vectors<kLog2>& group) {
 
 // The operations of record_vectors.hpp.
 using Vector = __m256i;
+using Shift = __m128i;
+
+ACTDMA_AVX2 inline Shift make_shift(uint32_t bits) {
+  return _mm_cvtsi32_si128(static_cast<int>(bits));
+}
 
 template <int kLog2>
 ACTDMA_AVX2 inline Vector add(Vector a, Vector b) {
@@ -371,12 +376,12 @@ ACTDMA_AVX2 inline Vector subtract(Vector a, Vector b) {
 }
 
 template <int kLog2>
-ACTDMA_AVX2 inline Vector left(Vector v, __m128i by) {
+ACTDMA_AVX2 inline Vector left(Vector v, Shift by) {
   return kLog2 == 1 ? _mm256_sll_epi16(v, by) : _mm256_sll_epi32(v, by);
 }
 
 template <int kLog2>
-ACTDMA_AVX2 inline Vector right(Vector v, __m128i by) {
+ACTDMA_AVX2 inline Vector right(Vector v, Shift by) {
   return kLog2 == 1 ? _mm256_srl_epi16(v, by) : _mm256_srl_epi32(v, by);
 }
 

@@ -444,6 +444,11 @@ ACTDMA_AVX512 inline Exponents exponents(const Vectors<kLog2>& group) {
 
 // The operations of record_vectors.hpp.
 using Vector = __m512i;
+using Shift = __m128i;
+
+ACTDMA_AVX512 inline Shift make_shift(uint32_t bits) {
+  return _mm_cvtsi32_si128(static_cast<int>(bits));
+}
 
 template <int kLog2>
 ACTDMA_AVX512 inline Vector add(Vector a, Vector b) {
@@ -458,12 +463,12 @@ ACTDMA_AVX512 inline Vector subtract(Vector a, Vector b) {
 }
 
 template <int kLog2>
-ACTDMA_AVX512 inline Vector left(Vector v, __m128i by) {
+ACTDMA_AVX512 inline Vector left(Vector v, Shift by) {
   return kLog2 == 1 ? _mm512_sll_epi16(v, by) : _mm512_sll_epi32(v, by);
 }
 
 template <int kLog2>
-ACTDMA_AVX512 inline Vector right(Vector v, __m128i by) {
+ACTDMA_AVX512 inline Vector right(Vector v, Shift by) {
   return kLog2 == 1 ? _mm512_srl_epi16(v, by) : _mm512_srl_epi32(v, by);
 }
 

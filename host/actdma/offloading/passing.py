@@ -37,7 +37,7 @@ def unsuitable(t: torch.Tensor) -> str | None:
 class Kept:
     """A saved tensor that stays as it is; ``share``: of what is held for backward."""
 
-    __slots__ = ("_share", "_version")
+    __slots__ = ("__weakref__", "_share", "_version")
 
     def __init__(self, t: torch.Tensor, share: Share | None = None) -> None:
         self._version, self._share = Version(t, keep=True), share

@@ -227,16 +227,18 @@ class Session:
         if reason is None and t in self._parameters:
             self._kept["parameter"] += 1
             return Kept(t)
-        if reason is None and in_rrelu():
-            reason = "rrelu"
-        plain = reason in (None, "rrelu")
-        if reason is None:
+        plain = reason is None
+        if plain:
             needed = touched(t)
-            large = max(needed[1] - needed[0], t.untyped_storage().nbytes()) >= self._min_bytes
-            packed = self._packer.pack(t, needed, self._names) if large else None
-            if packed is not None:
-                return packed
-            reason = "dense" if large else "small"
+            if max(needed[1] - needed[0], t.untyped_storage().nbytes()) < self._min_bytes:
+                reason = "small"
+            elif in_rrelu():
+                reason = "rrelu"
+            else:
+                packed = self._packer.pack(t, needed, self._names)
+                if packed is not None:
+                    return packed
+                reason = "dense"
         self._kept[reason] += 1
         return Kept(t, self._share(t) if plain else None)
 
