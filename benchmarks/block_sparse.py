@@ -89,7 +89,7 @@ def plot(figures: list[dict[str, Any]], what: str, path: Path) -> None:
         axes.plot(*zip(*points, strict=True), "o-", ms=4, color=colour, label=f"{block} x {block}")
     axes.axhline(1, color="0.4", lw=1)
     axes.annotate("dense product", (0.02, 1), xytext=(0, 4), textcoords="offset points")
-    axes.plot((0, 1), (0, 1), ":", color="0.6", lw=1, label="as much less as there is to do")
+    axes.plot((0, 1), (0, 1), ":", color="0.6", lw=1, label="in proportion to the density")
     axes.set_xlim(0, 1.02)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("density: kept blocks per block")
