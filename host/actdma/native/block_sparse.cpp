@@ -19,8 +19,6 @@ namespace {
 // gradient, and columns of the result. Whole blocks.
 constexpr size_t kChunkRows = 1024;
 constexpr size_t kMostColumns = 1024;
-// Pieces of work for a thread, so that all end at about the same time.
-constexpr size_t kPiecesPerThread = 4;
 
 struct Fp32 {
   using Stored = float;
@@ -100,8 +98,8 @@ class Product {
         blocks_(matrix, values),
         panels_((outputs + kernel.outputs - 1) / kernel.outputs) {
     const size_t columns = matrix.block_columns();
-    const size_t ranges =
-        std::max<size_t>(1, kPiecesPerThread * threads / std::max<size_t>(1, panels_));
+    // Every range packs the panels again: no more of them than it takes to employ all threads.
+    const size_t ranges = (threads + panels_ - 1) / panels_;
     range_ = std::max<size_t>(1, std::min(kMostColumns / matrix.block, columns / ranges));
     pieces_ = panels_ * ((columns + range_ - 1) / range_);
   }
@@ -134,8 +132,7 @@ class Product {
   }
 
  private:
-  // The panel of outputs from `output` on, of `rows` rows, with zeros for outputs there are none
-  // of.
+  // The panel from `output` on, of `rows` rows; zeros where there are no more outputs.
   void pack(size_t row, size_t rows, size_t output, float* to) const {
     const size_t width = std::min(kernel_.outputs, outputs_ - output);
     for (size_t r = row; r < row + rows; r++, to += kernel_.outputs) {
@@ -174,6 +171,7 @@ class Product {
 template <class Kind>
 void compute(const ProductKernel& kernel, const BlockSparse& matrix, const uint8_t* gradient,
              size_t outputs, uint8_t* out, size_t threads) {
+  if (outputs == 0 || matrix.columns == 0) return;
   const size_t elements =
       static_cast<size_t>(matrix.crow[matrix.block_rows()]) * matrix.block * matrix.block;
   std::optional<Room> wide;
@@ -184,7 +182,6 @@ void compute(const ProductKernel& kernel, const BlockSparse& matrix, const uint8
     values = reinterpret_cast<const float*>(wide->data());
   }
   const Product<Kind> product(kernel, matrix, values, gradient, outputs, out, threads);
-  if (product.pieces() == 0) return;
   threads = std::min(threads, product.pieces());
   std::vector<std::unique_ptr<Room>> rooms(threads);
   for (auto& room : rooms) room = std::make_unique<Room>(product.bytes());
@@ -199,7 +196,8 @@ void compute(const ProductKernel& kernel, const BlockSparse& matrix, const uint8
 }  // namespace
 
 std::string check_indices(const BlockSparse& matrix, size_t kept) {
-  const size_t rows = matrix.block_rows(), columns = matrix.block_columns();
+  const size_t rows = matrix.block_rows();
+  const auto columns = static_cast<int64_t>(matrix.block_columns());
   const auto text = [](auto number) { return std::to_string(number); };
   if (matrix.crow[0] != 0) return "the first crow index is " + text(matrix.crow[0]) + ", not 0";
   for (size_t r = 0; r < rows; r++) {
@@ -210,7 +208,7 @@ std::string check_indices(const BlockSparse& matrix, size_t kept) {
     }
     int64_t least = 0;
     for (int64_t i = start; i < end; i++) {
-      if (matrix.col[i] < least || static_cast<uint64_t>(matrix.col[i]) >= columns) {
+      if (matrix.col[i] < least || matrix.col[i] >= columns) {
         return "column index " + text(i) + ", in block row " + text(r) + ", is " +
                text(matrix.col[i]) + ", allowed are " + text(least) + " to " + text(columns - 1);
       }
@@ -225,7 +223,7 @@ std::string check_indices(const BlockSparse& matrix, size_t kept) {
 void weight_gradient(const Kernels& kernels, const BlockSparse& matrix, const uint8_t* gradient,
                      size_t outputs, Real real, uint8_t* out, size_t threads) {
   const auto run = real == Real::kFp32 ? compute<Fp32> : compute<Bf16>;
-  run(kernels.product, matrix, gradient, outputs, out, threads);
+  run(kernels.product, matrix, gradient, outputs, out, std::max<size_t>(1, threads));
 }
 
 }  // namespace actdma::native
