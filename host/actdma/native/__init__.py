@@ -1,4 +1,5 @@
-"""The codec for the CPU: C++ with AVX-512, AVX2 or NEON where the processor has them."""
+"""The codec and the block-sparse product for the CPU: C++ with AVX-512, AVX2 or NEON where the
+processor has them."""
 
 from __future__ import annotations
 

@@ -88,7 +88,8 @@ struct ProductStrip {
   size_t block;  // rows and columns of a block: 4, 8, 16 or 32
 };
 
-// Of block_sparse.hpp. Sums and gradient are aligned to a vector.
+// Of block_sparse.hpp. Sums and gradient are aligned to a vector. Sets differ in this alone: those
+// that can, round a product and its sum together.
 struct ProductKernel {
   size_t outputs;  // of a panel
   // Adds to `sums` (block x outputs) the products over the strip's rows, block by block.
