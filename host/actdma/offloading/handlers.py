@@ -46,6 +46,8 @@ class Watch(TorchFunctionMode):
     ) -> Any:
         """What ``function`` returns."""
         kwargs = kwargs or {}
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
         handler, signature = _HANDLERS.get(function, (None, None))
         call = functools.partial(function, *args, **kwargs)
         if handler is None or not torch.is_grad_enabled():
@@ -293,7 +295,7 @@ def _binary(seen: Operators, call: Call, make: Make, name: str, a: torch.Tensor,
     """Run an operator of two tensors, or of one and something small."""
     if not seen.exact:
         return call()
-    small = not isinstance(b, torch.Tensor) or b.numel() <= _SMALL < a.numel()
+    small = not isinstance(b, torch.Tensor) or b.numel() <= min(_SMALL, a.numel() // 8)
     origins = (seen.origin(a),) if small else (seen.origin(a), seen.origin(b))
     y = call()
     if None in origins or not isinstance(y, torch.Tensor):
