@@ -370,6 +370,19 @@ inline Exponents exponents(Vectors<kLog2> group) {
 #include "record_loops.hpp"
 #include "record_vectors.hpp"
 
+struct Floats {
+  static constexpr size_t kLanes = 4;
+  float32x4_t v;
+
+  static Floats load(const float* from) { return {vld1q_f32(from)}; }
+  static Floats all(float value) { return {vdupq_n_f32(value)}; }
+  void store(float* to) const { vst1q_f32(to, v); }
+  void add_product(Floats a, Floats b) { v = vfmaq_f32(v, a.v, b.v); }
+};
+
+constexpr size_t kTileColumns = 8;
+#include "product_loops.hpp"
+
 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;
   for (size_t i = 0; i < words; i++) total += __builtin_popcount(load<uint32_t>(mask + 4 * i));
@@ -396,7 +409,8 @@ const Kernels* neon_kernels() {
                              portable.count_zeros[2], portable.count_zeros[3]},
                             nullptr,
                             nullptr,
-                            getauxval(AT_HWCAP) & HWCAP_CRC32 ? crc32c : portable.crc32c};
+                            getauxval(AT_HWCAP) & HWCAP_CRC32 ? crc32c : portable.crc32c,
+                            ACTDMA_PRODUCT};
   return &kSet;
 }
 
