@@ -223,12 +223,6 @@ def test_tensors_are_cut_into_frames():
     assert overhead[1] > 2 * overhead[0]
 
 
-@pytest.mark.parametrize("name", ["exact", "lossy"])
-def test_reserved_keywords(name):
-    with pytest.raises(NotImplementedError, match=f"{name}= is reserved"):
-        offload(**{name: "anything"})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

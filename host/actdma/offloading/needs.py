@@ -39,7 +39,8 @@ class Coded(Need, Protocol):
     """Less than the values: a code of as many elements, or none at all."""
 
     def encode(self, t: torch.Tensor) -> torch.Tensor | None:
-        """The code of ``t``: bool or uint8, in its shape; None: nothing is needed."""
+        """The code of ``t``: bool or uint8, in its shape; None: nothing is needed. ValueError if
+        its values are needed after all."""
         ...
 
     def decode(self, code: torch.Tensor | None, out: torch.Tensor) -> None:
@@ -109,7 +110,10 @@ class Between:
         return (self.low + self.high) / 2
 
     def encode(self, t: torch.Tensor) -> torch.Tensor:
-        """See `Coded`."""
+        """See `Coded`. ValueError where there is a NaN: PyTorch's vector code stops the gradient
+        there, its scalar code at the end of a line lets it pass."""
+        if t.sum().isnan():
+            raise ValueError("NaN is neither between the bounds nor beyond them")
         return (t > self.low).logical_and_(t < self.high)
 
     def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:

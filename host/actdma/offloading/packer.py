@@ -168,7 +168,7 @@ class Packer:
         try:
             span = kind(t, need, self._coder, self._memory, record)
         except (TypeError, ValueError):
-            return None  # a dtype or a shape that the lossy codec does not take
+            return None  # the codec does not take its dtype, its shape or its values
         self.records.append(record)
         return self._ordered(span)
 

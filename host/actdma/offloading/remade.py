@@ -58,7 +58,12 @@ class Origin:
 
     source: weakref.ref[Packed] | weakref.ref[Kept] | Made
     view: View
-    depth: int
+    depth: int = 0
+
+    @classmethod
+    def of(cls, saved: Packed) -> Origin:
+        """The tensor that is saved as ``saved``."""
+        return cls(weakref.ref(saved), saved.view)
 
     def hold(self) -> Held | None:
         """What gives the tensor; None if its source is gone."""
@@ -76,7 +81,7 @@ class _Again:
     sources: list[Held]
 
     def get(self) -> torch.Tensor:
-        return self.make(*(source.get() for source in self.sources))
+        return again(self.make, *(source.get() for source in self.sources))
 
 
 @dataclasses.dataclass
@@ -113,11 +118,27 @@ class Remade(Span):
         self._digest = digest(Source(t).bytes(0, made.nbytes)) if verify else None
 
     def _bring(self) -> Decoded:
-        with torch.no_grad(), _threads(self._threads):
+        with _threads(self._threads):
             t = self._again.get()
         self.record.decompressions += 1
-        self._check(Source(t).bytes(0, self.nbytes), self._digest) if self._digest else None
+        if self._digest is not None:
+            self._check(Source(t).bytes(0, self.nbytes), self._digest)
         return adopt(t, self._memory.held.add(self.nbytes))
+
+
+def again(make: Make, *inputs: torch.Tensor) -> torch.Tensor:
+    """``make(*inputs)``, as PyTorch computes it without gradients and without autocast."""
+    device = inputs[0].device.type
+    with torch.no_grad(), torch.autocast(device, enabled=False):
+        return make(*inputs)
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors are alike in dtype, shape, strides and every bit."""
+    if (a.dtype, a.shape, a.stride()) != (b.dtype, b.shape, b.stride()):
+        return False
+    integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}.get(a.element_size())
+    return integer is not None and torch.equal(a.view(integer), b.view(integer))
 
 
 @contextlib.contextmanager

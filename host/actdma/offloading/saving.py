@@ -19,10 +19,10 @@ from .versions import Version
 class Packed:
     """A saved tensor: a view of a span, and the version it had."""
 
-    __slots__ = ("__weakref__", "_version", "_view", "asked", "need", "saving", "span_or_none")
+    __slots__ = ("__weakref__", "_version", "asked", "need", "saving", "span_or_none", "view")
 
     def __init__(self, view: View, version: Version | None, need: Need = VALUES) -> None:
-        self._view, self._version, self.need = view, version, need
+        self.view, self._version, self.need = view, version, need
         self.asked = False
         self.saving: Saving | None = None
         self.span_or_none: Span | None = None
@@ -36,7 +36,7 @@ class Packed:
     def get(self) -> torch.Tensor:
         """The tensor as it was saved."""
         self.asked = True
-        return self.span.view(self._view)
+        return self.span.view(self.view)
 
     @property
     def span(self) -> Span:
@@ -51,8 +51,8 @@ class Packed:
         span.claim(self)
 
     def twin(self, view: View) -> Packed:
-        """Another view of the same values, to be asked for once more in each backward pass."""
-        twin = Packed(view, None)
+        """Another view of the same, to be asked for once more in each backward pass."""
+        twin = Packed(view, None, self.need)
         if self.saving is None:
             twin.lies_in(self.span)
         else:
