@@ -9,13 +9,16 @@ import importlib
 from typing import Any
 
 from .api import compress, decompress
+from .codecs import Bsr, Pool
 from .frame import Frame, FrameError
 from .version import VERSION
 
 __version__ = VERSION
 __all__ = [
+    "Bsr",
     "Frame",
     "FrameError",
+    "Pool",
     "compress",
     "compress_async",
     "decompress",

@@ -15,6 +15,7 @@ import torch
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from .block_sparse import BlockSparseLinear
 from .needs import VALUES, Between, Need, Noise, NotZero, Positive, Shape, Window, pair
 from .operators import ADDITIONS, NeedOf, Operators, Running, is_copy
 from .passing import unsuitable
@@ -84,9 +85,7 @@ def _elementwise(
     tried: bool = False,
 ) -> Any:
     """Run an operator of one tensor. ``tried``: whether the bits are known to come back."""
-    if not seen.exact:
-        return call()
-    origin, before = seen.origin(x), x._version
+    origin, before = seen.origin(x) if seen.exact else None, x._version
     made = Made(name, make, (origin,), depth=origin.depth) if origin else None
     result = made if saves_result else None
     with seen.run(Running(lambda t: need, result)):
@@ -322,14 +321,14 @@ def _dropout(
     training: bool = True,
     inplace: bool = False,
 ) -> Any:
-    if not seen.exact or not training or not 0 < p < 1:
+    if not training or not 0 < p < 1:
         return call()
 
     def need_of(t: torch.Tensor) -> Need:
         noise = t.grad_fn is None and t.shape == input.shape and t.is_floating_point()
         return Noise(p) if noise else VALUES
 
-    origin, running = seen.origin(input), Running(need_of)
+    origin, running = seen.origin(input) if seen.exact else None, Running(need_of)
     with seen.run(running):
         y = call()
     noise = running.saved[-1] if running.saved else None
@@ -369,8 +368,6 @@ def _avg_pool2d(seen: Operators, call: Call, input: torch.Tensor, *args: Any, **
 
 
 def _pooled(seen: Operators, call: Call, need_of: NeedOf) -> Any:
-    if not seen.exact:
-        return call()
     with seen.run(Running(need_of)):
         return call()
 
@@ -381,8 +378,26 @@ def _conv2d(seen: Operators, call: Call, input: torch.Tensor, *args: Any, **kwar
 
 
 @_handles(F.linear)
-def _linear(seen: Operators, call: Call, input: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    return _linear_operator(seen, call, "linear", input)
+def _linear(
+    seen: Operators,
+    call: Call,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+) -> Any:
+    lossy = seen.lossy("linear")
+    if lossy and _takes_blocks(input) and not (seen.exact and seen.origin(input)):
+        keep = functools.partial(seen.keep, need=lossy)
+        return BlockSparseLinear.apply(input, weight, bias, keep)
+    return _linear_operator(seen, call, "", input)
+
+
+def _takes_blocks(x: torch.Tensor) -> bool:
+    """Whether codec bsr takes ``x``, as autocast gives it to a linear operator."""
+    device = x.device.type
+    cast = torch.is_autocast_enabled(device) and x.dtype != torch.float64
+    dtype = torch.get_autocast_dtype(device) if cast else x.dtype
+    return dtype in (torch.float32, torch.bfloat16, torch.float16)
 
 
 @_handles(F.conv1d, F.conv3d, F.conv_transpose2d)

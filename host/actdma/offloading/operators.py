@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from .block_sparse import Kept as BlockSparse
 from .needs import VALUES, Approximate, Need
 from .passing import Kept, unsuitable
 from .remade import Made, Make, Origin, again, same_bits
@@ -43,13 +44,20 @@ class Running:
 class Operators:
     """What operators need, and how results came about.
 
-    ``exact``: whether tensors are made again, or reduced to what is needed. ``lossy``: gives the
-    need of the input of an operator ("conv2d", "linear"), by the running module.
+    ``exact``: whether tensors are made again. ``lossy``: gives the
+    need of the input of an operator ("conv2d", "linear"), by the running module. ``keep``: holds a
+    matrix as a block-sparse one.
     """
 
-    def __init__(self, exact: bool, lossy: Callable[[str], Approximate | None]) -> None:
+    def __init__(
+        self,
+        exact: bool,
+        lossy: Callable[[str], Approximate | None],
+        keep: Callable[[torch.Tensor, Approximate], BlockSparse],
+    ) -> None:
         self.exact = exact
         self.lossy = lossy
+        self.keep = keep
         self._thread = threading.local()
         self._saved: StorageTable[tuple[weakref.ref[Packed | Kept], int]] = StorageTable()
         self._made: StorageTable[Made] = StorageTable()

@@ -13,6 +13,7 @@ import torch
 from ..api import codec_of
 from ..arrays import torch_dtype_code
 from ..codecs import best_codec, takes
+from ..codecs.bsr import Parts
 from ..frame import Codec, DType
 from .coded import CodedSpan, LossySpan
 from .coder import Coder
@@ -34,6 +35,17 @@ AnySpan = TypeVar("AnySpan", bound=Span)
 _WORTH_A_SAMPLE = 1 << 18
 
 Spans = StorageTable[list["weakref.ref[PackedSpan]"]]
+
+
+class BlockSparse:
+    """A matrix whose kept blocks are held; see `block_sparse.Kept`."""
+
+    def __init__(self, span: Result[LossySpan]) -> None:
+        self._span = span
+
+    def parts(self) -> Parts:
+        """The kept blocks."""
+        return self._span.result().parts()
 
 
 class Packer:
@@ -110,6 +122,11 @@ class Packer:
         packed.lies_in(span)
         span.record.saves += 1
         return packed
+
+    def keep(self, t: torch.Tensor, need: Approximate, names: ModuleNames) -> BlockSparse:
+        """Have the matrix ``t`` coded as a block-sparse one."""
+        source, make_record = Source(t), self._recorder(t, names)
+        return BlockSparse(self._queue.put(t.nbytes, lambda: self._form(source, need, make_record)))
 
     def unpack(self, packed: Packed) -> torch.Tensor:
         """See `Packed.unpack`."""

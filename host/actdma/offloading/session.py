@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import os
 import time
 import weakref
@@ -103,8 +104,9 @@ def offload(
     operators, a residual addition, autocast's copies of parameters); `Session.plan` tells.
     ``lossy``: codecs for the inputs that layers save for their weights' gradients, by module name
     pattern or type: `actdma.Pool` for convolutions (arXiv 2409.11902), `actdma.Bsr` for linear
-    layers (arXiv 2311.16883). Results, and gradients of inputs, stay exact. What can be made
-    again, or is held with all its bits for others, is not lossy: there would be no gain.
+    layers (arXiv 2311.16883). Results, and gradients of inputs, stay exact; ReLU and its kin hold
+    bits as with ``exact``. What can be made again, or is held with all its bits for others, is not
+    lossy: there would be no gain.
 
     A board's fault costs no step: what it fails at goes through the CPU's codec, with one
     RuntimeWarning and a count in the report. Memory for what is packed, and decoded, is kept for
@@ -145,7 +147,8 @@ def offload(
     memory = Memory(**_arenas, held=Held())
     packer = Packer(codec, coder, memory, queue_bytes, verify, min_ratio)
     names = ModuleNames(model)
-    operators = Operators(exact, Rules(lossy or {}, names).need) if exact or lossy else None
+    rules, keep = Rules(lossy or {}, names), functools.partial(packer.keep, names=names)
+    operators = Operators(exact, rules.need, keep) if exact or lossy else None
     return Session(model, coder, memory.held, packer, min_bytes, names, operators)
 
 
