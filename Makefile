@@ -57,6 +57,7 @@ sanitize: $(VENV)/tested
 
 bench: $(VENV)/built
 	$(BIN)/python benchmarks/native.py
+	$(BIN)/python benchmarks/block_sparse.py
 	$(if $(DATA),$(BIN)/python benchmarks/rivals.py --data $(DATA))
 	$(BIN)/python benchmarks/emulated_board.py
 	$(BIN)/python benchmarks/board_stream.py

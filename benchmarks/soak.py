@@ -34,6 +34,7 @@ from actdma.board import Board, BoardError, open_on
 from actdma.codecs import Bsr, Coding, Pool, parameters
 from actdma.emulation import Emulation, Fault
 from actdma.emulation.faults import (
+    BOARD_FAULTS,
     CACHE_FAULTS,
     CHANNELS,
     DMA_FAULTS,
@@ -52,6 +53,7 @@ RARE = {
     Fault.EXHAUSTED: 0.03,
     **dict.fromkeys(IDENTITY_FAULTS, 0.05),
 }
+FAULTS = [fault for fault in Fault if fault in BOARD_FAULTS]
 LARGEST_FRAME = 1 << 20
 TRIES = 50
 MAX_GROWTH = 24 << 20
@@ -205,7 +207,7 @@ class Soak:
 
     def _inject(self, seed: int, left_out: frozenset[Fault]) -> None:
         share = RATE / len(STREAM_FAULTS | CACHE_FAULTS)
-        cases = [(f, *place) for f in Fault for place in places(self._emulation, f)]
+        cases = [(f, *place) for f in FAULTS for place in places(self._emulation, f)]
         for number, (fault, dma, channel) in enumerate(cases):
             if fault not in left_out:
                 self._emulation.inject(

@@ -10,6 +10,15 @@ from actdma.backend import ReferenceBackend
 from actdma.native import NativeBackend
 
 
+@pytest.fixture(scope="session", autouse=True)
+def locks(tmp_path_factory):
+    """A folder for this run's locks: another run on this machine has boards of its own."""
+    folder = tmp_path_factory.mktemp("locks")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACTDMA_LOCKS", str(folder))
+        yield folder
+
+
 @pytest.fixture(scope="module", params=["reference", "native", "board", "alveo"])
 def backend(request):
     """Each backend, opened once."""

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actdma/float.hpp"
+#include "block_sparse.hpp"
 #include "codec.hpp"
 
 namespace {
@@ -218,11 +219,67 @@ void check_bsr(const Kernels& kernels) {
   }
 }
 
+// Stores small integers as fp32 or bf16: sums of their products are exact in any order.
+Bytes stored(const std::vector<int>& numbers, Real real) {
+  const size_t size = real == Real::kFp32 ? 4 : 2;
+  Bytes bytes(numbers.size() * size);
+  for (size_t i = 0; i < numbers.size(); i++) {
+    const auto value = static_cast<float>(numbers[i]);
+    uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    if (real == Real::kBf16) bits = bf16_from_fp32(bits);
+    std::memcpy(&bytes[i * size], &bits, size);
+  }
+  return bytes;
+}
+
+// Block-sparse products of every block size, on buffers of exactly the allowed size.
+void check_product(const Kernels& kernels) {
+  const size_t shapes[][3] = {{1, 1, 1}, {0, 3, 5}, {8, 0, 4}, {37, 49, 53}, {1059, 7, 33}};
+  for (const size_t block : {4, 8, 16, 32}) {
+    for (const auto& [rows, outputs, columns] : shapes) {
+      const size_t block_columns = (columns + block - 1) / block;
+      std::vector<int> gradient(rows * outputs), values, expected(outputs * columns);
+      std::vector<int64_t> crow{0}, col;
+      for (int& number : gradient) number = static_cast<int>(random_bits() % 7) - 3;
+      for (size_t row = 0; row < rows; row += block) {
+        for (size_t c = 0; c < block_columns; c++) {
+          if (random_bits() % 2) continue;
+          col.push_back(static_cast<int64_t>(c));
+          for (size_t i = 0; i < block * block; i++) {
+            const size_t r = row + i / block, at = c * block + i % block;
+            values.push_back(static_cast<int>(random_bits() % 7) - 3);
+            if (r >= rows || at >= columns) continue;
+            for (size_t o = 0; o < outputs; o++) {
+              expected[o * columns + at] += gradient[r * outputs + o] * values.back();
+            }
+          }
+        }
+        crow.push_back(static_cast<int64_t>(col.size()));
+      }
+      for (const Real real : {Real::kFp32, Real::kBf16}) {
+        const Bytes wanted = stored(expected, real);
+        const auto kept = exact(stored(values, real)), from = exact(stored(gradient, real));
+        const BlockSparse matrix{rows, columns, block, crow.data(), col.data(), kept.get()};
+        if (!check_indices(matrix, col.size()).empty()) fail(kernels, "product: refused", rows);
+        for (const size_t threads : {1, 3}) {
+          const auto out = exact(Bytes(wanted.size()));
+          weight_gradient(kernels, matrix, from.get(), outputs, real, out.get(), threads);
+          if (!std::equal(wanted.begin(), wanted.end(), out.get())) {
+            fail(kernels, "product: other sums", rows);
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
   check_pool(*portable_kernels());
   check_bsr(*portable_kernels());
+  for (const Kernels* kernels : available_kernels()) check_product(*kernels);
   const Kernels& portable = *portable_kernels();
   const size_t sizes[] = {0, 1, 3, 60, 63, 64, 65, 127, 192, 4096, 8191, 8192, 8193, 8256, 20000};
   for (const size_t size : sizes) {

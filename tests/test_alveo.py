@@ -20,7 +20,7 @@ import actdma
 from actdma.alveo import open_on
 from actdma.backend import ReferenceBackend
 from actdma.board import BoardError, BoardTimeoutError
-from actdma.emulation import EmulatedCard
+from actdma.emulation import EmulatedCard, Fault
 from actdma.emulation.xrt import write_xclbin
 from actdma.frame import Codec, Descriptor, DType, Engine, Frame, FrameError, Status, Trailer
 from actdma.overlay.design import load_platforms
@@ -351,34 +351,45 @@ def test_an_exception_lets_the_other_units_end(card, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("state", "error", "message"),
+    ("fault", "error", "message"),
     [
-        ("TIMEOUT", BoardTimeoutError, r"did not end within 0\.5 s \(state TIMEOUT; 128 bytes"),
-        ("SUBMITTED", BoardTimeoutError, r"did not end within 0\.5 s \(state SUBMITTED"),
-        ("ERROR", BoardError, r"failed \(state ERROR; 128 bytes to send, room for"),
-        ("ABORT", BoardError, r"failed \(state ABORT"),
-        ("NORESPONSE", BoardError, r"failed \(state NORESPONSE"),
+        (
+            Fault.RUN_ENDLESS,
+            BoardTimeoutError,
+            r"did not end within 0\.5 s \(state TIMEOUT; 128 bytes",
+        ),
+        (Fault.RUN_STUCK, BoardTimeoutError, r"did not end within 0\.5 s \(state SUBMITTED"),
+        (Fault.RUN_ERROR, BoardError, r"failed \(state ERROR; 128 bytes to send, room for"),
+        (Fault.RUN_ABORTED, BoardError, r"failed \(state ABORT"),
+        (Fault.RUN_UNANSWERED, BoardError, r"failed \(state NORESPONSE"),
     ],
 )
-def test_runs_that_do_not_complete(card, state, error, message):
+def test_runs_that_do_not_complete(card, fault, error, message):
     """The unit and what it was asked are named; the card is not used any more."""
     x = np.ones(16, np.float32)
     with open_on(card, timeout=0.5) as driver:
-        card.units["actdma_compress_maxi_1"].fault = f"ERT_CMD_STATE_{state}"
+        card.inject(fault, "actdma_compress_maxi_1")
         with pytest.raises(error, match="actdma_compress_maxi_1 " + message):
             actdma.compress(x, backend=driver)
-        card.units["actdma_compress_maxi_1"].fault = ""
         with pytest.raises(BoardError, match="not used any more since actdma_compress_maxi_1"):
             actdma.compress(x, backend=driver)
+        assert card.faults.counts == {fault: 1}
     with open_on(card) as driver:
         actdma.compress(x, backend=driver)
+
+
+def test_faults_a_card_has_not(card):
+    with pytest.raises(ValueError, match="NO_TLAST cannot happen here; allowed are RUN_ERROR"):
+        card.inject(Fault.NO_TLAST)
+    with pytest.raises(ValueError, match="unit of RUN_ERROR is 'x', allowed is one of actdma_"):
+        card.inject(Fault.RUN_ERROR, "x")
 
 
 def test_a_fault_in_the_middle_of_a_tensor(card):
     """The unit that is still at work ends first."""
     x = sparse(20_000)
     with open_on(card) as driver:
-        card.units["actdma_compress_maxi_2"].fault = "ERT_CMD_STATE_ERROR"
+        card.inject(Fault.RUN_ERROR, "actdma_compress_maxi_2")
         with pytest.raises(BoardError, match="actdma_compress_maxi_2 failed"):
             actdma.compress(x, backend=driver, frame_bytes=8192)
         first, second = driver._units[Engine.COMPRESSOR]

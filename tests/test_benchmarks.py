@@ -1,4 +1,4 @@
-"""The benchmarks of memory and of a step's cost, on a few images."""
+"""The benchmarks of memory, of a step's cost and of the block-sparse product, on little data."""
 
 import json
 import subprocess
@@ -50,3 +50,19 @@ def test_step(tmp_path):
     assert rows["auto"]["held"] < rows["zvc"]["held"] < rows["plain"]["held"]
     assert rows["zvc"]["ratio"] > 1
     assert 0 < rows["zvc"]["codec_of_cpu"] < 1
+
+
+@pytest.mark.slow
+def test_block_sparse(tmp_path):
+    options = ("--size", "256", "96", "128", "--rounds", "3", "--density", "0", "0.25", "1")
+    found = figures(
+        "block_sparse.py",
+        tmp_path / "figures.json",
+        *(*options, "--block", "8", "32", "--plot", tmp_path / "plot.png"),
+    )
+    assert [(f["block"], f["density"]) for f in found] == [
+        (block, density) for block in (8, 32) for density in (0, 0.25, 1)
+    ]
+    assert [f["kept_bytes"] for f in found] == 2 * [0, 256 * 128, 4 * 256 * 128]
+    assert all(f["sparse_s"] > 0 and f["dense_s"] > 0 and f["ratio"] > 0 for f in found)
+    assert (tmp_path / "plot.png").stat().st_size > 10_000

@@ -20,7 +20,7 @@ from pynq.pl_server.device import Device
 import actdma
 from actdma.codecs import reference
 from actdma.emulation.dma import COMPLETE_IRQ, HALTED, IDLE, Dma
-from actdma.emulation.faults import Faults
+from actdma.emulation.faults import Fault, Faults
 from actdma.emulation.kernel import Kernel
 from actdma.emulation.memory import Pool
 from actdma.frame import Codec, Descriptor, DType, Engine, Status, Trailer, frame_bound
@@ -437,3 +437,28 @@ def test_a_packet_with_a_partial_last_beat_is_refused_by_the_engine():
         answer = exchange(dma, packet, frame_bound(data.nbytes))
     assert packet.size == 124
     assert Trailer.unpack(answer).status == Status.LENGTH
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((Fault.SKIPPED_FLUSH,), "SKIPPED_FLUSH cannot happen here; allowed are NO_TLAST, "),
+        ((Fault.RUN_ERROR,), "RUN_ERROR cannot happen here"),
+        ((Fault.SHORT, "dma"), "unit of SHORT is 'dma', allowed is one of axi_dma_comp"),
+        ((Fault.EXHAUSTED, DMA), "unit of EXHAUSTED is .*, allowed is None"),
+        ((Fault.SHORT, DMA, "up"), "channel of SHORT is 'up', allowed is one of mm2s"),
+        ((Fault.RESET_HANGS, DMA, "mm2s"), "channel of RESET_HANGS is 'mm2s', allowed is None"),
+    ],
+)
+def test_faults_that_cannot_happen(arguments, message):
+    with (
+        actdma.emulation.install(cache=False, activate=False) as emulation,
+        pytest.raises(ValueError, match=message),
+    ):
+        emulation.inject(*arguments)
+
+
+@pytest.mark.parametrize("numbers", [{"after": -1}, {"times": 0}, {"probability": 0.0}])
+def test_numbers_that_no_fault_has(numbers):
+    with pytest.raises(ValueError, match=r"after is .*; allowed are 0 and more"):
+        Faults().inject(Fault.SHORT, **numbers)

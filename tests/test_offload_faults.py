@@ -1,6 +1,7 @@
 """A board's faults during training: the CPU's codec takes over, and the gradients are exact."""
 
 import copy
+import re
 
 import pytest
 import torch
@@ -8,9 +9,11 @@ import torch
 import actdma
 import networks
 from actdma.board import BoardError
+from actdma.emulation import Fault
 from actdma.native import NativeBackend
 from sessions import leaf, offload
 from test_offload import same_gradients
+from toolchain import ROOT
 
 
 class Faulty(NativeBackend):
@@ -88,8 +91,9 @@ def test_small_tensors_are_left_to_the_cpu():
     x = leaf(1000)
     for break_even, expected in ((None, ["board", "native"]), (0, ["board", "board"])):
         with offload(backend=Board(), break_even_bytes=break_even) as session:
-            (x * 2).sin()[:400].exp()
+            y = (x * 2).sin()[:400].exp()
         assert [r.backend for r in session.report().records] == expected
+        y.sum().backward()
 
 
 def test_a_board_closed_before_backward():
@@ -102,3 +106,13 @@ def test_a_board_closed_before_backward():
     with pytest.warns(RuntimeWarning, match="closed"):
         y.backward()
     assert torch.equal(x.grad, y_grad)
+
+
+def test_the_guide(capsys):
+    """docs/trust.md: the example prints what is said there, and every fault is listed."""
+    guide = (ROOT / "docs/trust.md").read_text()
+    example, said = re.search(r"```python\n(.*?)```\n.*?```text\n(.*?)```", guide, re.S).groups()
+    exec(example, {})
+    assert capsys.readouterr().out == said
+    listed = re.findall(r"`([A-Z_]+)`", "".join(re.findall(r"^\| (`[A-Z].*?) \|", guide, re.M)))
+    assert sorted(listed) == sorted(fault.name for fault in Fault)

@@ -38,8 +38,9 @@ def test_an_input_that_requires_grad_is_packed_where_the_model_is_known():
     model = nn.Linear(30, 40)
     x = leaf(8, 30)
     with offload(model) as session:
-        model(x).sum()
+        y = model(x).sum()
     assert [r.shape for r in records(session)] == [(8, 30)]
+    y.backward()
 
 
 def test_small_tensors_are_kept():
@@ -220,12 +221,6 @@ def test_tensors_are_cut_into_frames():
         (leaf(2000) * 2).sin().sum().backward()
     overhead = [r.stored_bytes - r.raw_bytes for s in (one, many) for r in records(s)]
     assert overhead[1] > 2 * overhead[0]
-
-
-@pytest.mark.parametrize("name", ["exact", "lossy"])
-def test_reserved_keywords(name):
-    with pytest.raises(NotImplementedError, match=f"{name}= is reserved"):
-        offload(**{name: "anything"})
 
 
 @pytest.mark.parametrize(

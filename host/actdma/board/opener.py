@@ -51,6 +51,10 @@ def open_board(
     the emulated board's. ``timeout``: seconds per frame, None for a default made from size and link
     rate. ``frame_bytes``: raw bytes of the largest frame that buffers are allocated for.
 
+    A real board is this process's alone until it is closed. The lock lies in the folder that the
+    environment variable ACTDMA_LOCKS names, else in /run/lock; containers on one machine must share
+    it.
+
     ValueError for an unknown kind; `BoardError` with what is missing if the board cannot be opened.
     """
     given, kind = kind, kind or os.environ.get("ACTDMA_BOARD") or "auto"

@@ -3,8 +3,8 @@
     emu = actdma.emulation.install()
     ol = pynq.Overlay(emu.bitfile)
 
-A user's own pynq code runs on it unchanged; `Emulation.inject` makes any `Fault` happen.
-`EmulatedCard` is an Alveo card that is not there, below the API of pyxrt.
+A user's own pynq code runs on it unchanged. `EmulatedCard` is an Alveo card that is not there,
+below the API of pyxrt. ``inject`` of either makes a `Fault` happen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults of a board, on demand: what goes wrong, where, and how often.
+"""Faults of a board or card, on demand: what goes wrong, where, and how often.
 
     emulation.inject(Fault.NO_TLAST, "axi_dma_compress", "s2mm", after=3)
 
@@ -20,7 +20,7 @@ CHANNELS = ("mm2s", "s2mm")
 
 
 class Fault(enum.Enum):
-    """What an emulated board can do wrong.
+    """What an emulated board or card can do wrong.
 
     Those of a packet happen between DMA and engine: on channel "mm2s" to the packet on its way to
     the engine, on "s2mm" to the answer on its way back.
@@ -71,13 +71,24 @@ class Fault(enum.Enum):
     """The engine answers identify as one of another kind."""
 
     SKIPPED_FLUSH = "skipped flush"
-    """A flush writes no cache line back. Needs the cache model."""
+    """A flush writes no cache line back. Needs the cache model, ``install(cache=True)``."""
     SKIPPED_INVALIDATE = "skipped invalidate"
-    """An invalidate drops no cache line. Needs the cache model."""
+    """An invalidate drops no cache line. Needs the cache model, ``install(cache=True)``."""
     EXHAUSTED = "exhausted memory"
     """No contiguous memory is left for an allocation."""
     RELOADED = "reloaded overlay"
     """Someone else loads an overlay as a register is about to be written."""
+
+    RUN_ERROR = "failed run"
+    """The run of a card's compute unit does no work and ends in the state ERROR."""
+    RUN_ABORTED = "aborted run"
+    """The same with ABORT."""
+    RUN_UNANSWERED = "run without response"
+    """The same with NORESPONSE."""
+    RUN_ENDLESS = "endless run"
+    """The run does no work and does not end: who waits is told TIMEOUT."""
+    RUN_STUCK = "stuck run"
+    """The same, and who waits is told SUBMITTED."""
 
 
 PACKET_FAULTS = frozenset(list(Fault)[: list(Fault).index(Fault.STALLED)])
@@ -89,7 +100,11 @@ CACHE_FAULTS = frozenset({Fault.SKIPPED_FLUSH, Fault.SKIPPED_INVALIDATE})
 STREAM_FAULTS = PACKET_FAULTS | {Fault.STALLED} | HALTING_FAULTS
 """Those of one channel."""
 DMA_FAULTS = STREAM_FAULTS | IDENTITY_FAULTS | {Fault.RESET_HANGS}
-"""Those of one DMA; the others are the board's."""
+"""Those of one DMA; the others are the board's, or a card's."""
+RUN_FAULTS = frozenset(list(Fault)[list(Fault).index(Fault.RUN_ERROR) :])
+"""Those of one compute unit, all that a card has."""
+BOARD_FAULTS = frozenset(Fault) - RUN_FAULTS
+_UNIT_FAULTS = DMA_FAULTS | RUN_FAULTS
 
 
 class Injection:
@@ -100,7 +115,7 @@ class Injection:
         self,
         faults: Faults,
         fault: Fault,
-        dma: str | None,
+        unit: str | None,
         channel: str | None,
         after: int,
         times: int | None,
@@ -111,7 +126,7 @@ class Injection:
         self.count = 0
         self.random = random.Random(seed)
         self._faults = faults
-        self._dma = dma
+        self._unit = unit
         self._channel = channel
         self._after = after
         self._times = times
@@ -121,9 +136,9 @@ class Injection:
         """The fault does not happen any more."""
         self._faults.remove(self)
 
-    def concerns(self, dma: str | None, channel: str | None) -> bool:
+    def concerns(self, unit: str | None, channel: str | None) -> bool:
         """Whether it is meant for this place."""
-        return self._dma in (None, dma) and self._channel in (None, channel)
+        return self._unit in (None, unit) and self._channel in (None, channel)
 
     def due(self) -> bool:
         """Whether it happens at this opportunity."""
@@ -148,20 +163,23 @@ class Injection:
 
 
 class Faults:
-    """All that were injected into a board with DMAs called ``dmas`` and, if ``cache``, the model of
-    a cache. ``counts``: how often each `Fault` has happened, of those removed too."""
+    """All that were injected into a board or card where ``possible`` can happen, with DMAs or
+    compute units called ``units``. ``counts``: how often each `Fault` has happened, of those
+    removed too."""
 
-    def __init__(self, dmas: Iterable[str] = (), cache: bool = True) -> None:
+    def __init__(
+        self, possible: Collection[Fault] = BOARD_FAULTS, units: Iterable[str] = ()
+    ) -> None:
+        self.possible = possible
         self.counts: Counter[Fault] = Counter()
-        self._dmas = tuple(dmas)
-        self._cache = cache
+        self._units = tuple(units)
         self._injections: list[Injection] = []
         self._lock = threading.Lock()
 
     def inject(
         self,
         fault: Fault,
-        dma: str | None = None,
+        unit: str | None = None,
         channel: str | None = None,
         *,
         after: int = 0,
@@ -171,27 +189,29 @@ class Faults:
     ) -> Injection:
         """Let ``fault`` happen.
 
-        ``dma``: the DMA's name, ``channel``: "mm2s" (to the engine) or "s2mm" (from it); None for
-        all, and for faults that belong to none. An opportunity is a packet, a transfer, a reset, a
-        call or a register write, as the fault is: after ``after`` of them it happens at each with
-        ``probability``, drawn with ``seed``, until it has happened ``times`` times (None: without
-        end). Returns the `Injection`, which counts and, as a context manager, removes it.
-        ValueError for a place that the fault does not have and for numbers out of range.
+        ``unit``: the name of a DMA or compute unit, ``channel``: "mm2s" (to the engine) or "s2mm"
+        (from it); None for all, and for faults that belong to none. An opportunity is a packet, a
+        transfer, a reset, a call, a register write or a run, as the fault is: after ``after`` of
+        them it happens at each with ``probability``, drawn with ``seed``, until it has happened
+        ``times`` times (None: without end). Returns the `Injection`, which counts and, as a context
+        manager, removes it. ValueError for a fault that cannot happen here, a place that it does
+        not have, and numbers out of range.
         """
-        if fault in CACHE_FAULTS and not self._cache:
-            raise ValueError(f"a {fault.value} needs the cache model: install(cache=True)")
-        if dma is not None and (fault not in DMA_FAULTS or dma not in self._dmas):
-            allowed = f"one of {', '.join(self._dmas)}" if fault in DMA_FAULTS else "None"
-            raise ValueError(f"dma of a {fault.value} is {dma!r}, allowed is {allowed}")
+        if fault not in self.possible:
+            names = ", ".join(f.name for f in Fault if f in self.possible)
+            raise ValueError(f"{fault.name} cannot happen here; allowed are {names}")
+        if unit is not None and (fault not in _UNIT_FAULTS or unit not in self._units):
+            allowed = f"one of {', '.join(self._units)}" if fault in _UNIT_FAULTS else "None"
+            raise ValueError(f"unit of {fault.name} is {unit!r}, allowed is {allowed}")
         if channel is not None and (fault not in STREAM_FAULTS or channel not in CHANNELS):
             allowed = f"one of {', '.join(CHANNELS)}" if fault in STREAM_FAULTS else "None"
-            raise ValueError(f"channel of a {fault.value} is {channel!r}, allowed is {allowed}")
+            raise ValueError(f"channel of {fault.name} is {channel!r}, allowed is {allowed}")
         if after < 0 or (times is not None and times < 1) or not 0 < probability <= 1:
             raise ValueError(
                 f"after is {after}, times {times}, probability {probability}; allowed are 0 and "
                 "more, 1 and more or None, and above 0 up to 1"
             )
-        injection = Injection(self, fault, dma, channel, after, times, probability, seed)
+        injection = Injection(self, fault, unit, channel, after, times, probability, seed)
         with self._lock:
             self._injections.append(injection)
         return injection
@@ -202,18 +222,18 @@ class Faults:
             if injection in self._injections:
                 self._injections.remove(injection)
 
-    def awaited(self, faults: Collection[Fault], dma: str, channel: str) -> bool:
+    def awaited(self, faults: Collection[Fault], unit: str, channel: str) -> bool:
         """Whether any of ``faults`` was injected at this place."""
         with self._lock:
-            return any(i.fault in faults and i.concerns(dma, channel) for i in self._injections)
+            return any(i.fault in faults and i.concerns(unit, channel) for i in self._injections)
 
     def strike(
-        self, faults: Collection[Fault], dma: str | None = None, channel: str | None = None
+        self, faults: Collection[Fault], unit: str | None = None, channel: str | None = None
     ) -> Injection | None:
         """An opportunity for ``faults`` at this place: the one that happens, if any. Where several
         are due, the one injected first."""
         with self._lock:
-            here = (i for i in self._injections if i.fault in faults and i.concerns(dma, channel))
+            here = (i for i in self._injections if i.fault in faults and i.concerns(unit, channel))
             injection = next((i for i in here if i.due()), None)
             if injection is not None:
                 self.counts[injection.fault] += 1

@@ -13,7 +13,7 @@ from types import TracebackType
 
 from ..overlay.design import Design, load_design
 from .dma import Dma
-from .faults import Faults
+from .faults import BOARD_FAULTS, CACHE_FAULTS, Faults
 from .hwh import write_hwh
 from .kernel import Kernel
 from .memory import Pool
@@ -162,7 +162,7 @@ def install(
         ) from error
     design = design or load_design(stream_bits=32 * lanes)
     board = design.board
-    faults = Faults(design.dmas, cache)
+    faults = Faults(BOARD_FAULTS if cache else BOARD_FAULTS - CACHE_FAULTS, design.dmas)
     memory = Pool(board["memory_base"], memory_bytes or board["memory_bytes"], cache, faults)
     makers = dict(kernels or {})
     engines = {name: makers.get(name) or _engine(name, lanes, timed) for name in design.dmas}

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from ..overlay.design import load_platforms
+from .faults import RUN_FAULTS, Fault, Faults
 
 
 class ErtCmdState(enum.IntEnum):
@@ -46,6 +47,13 @@ class ErtCmdState(enum.IntEnum):
     ERT_CMD_STATE_NORESPONSE = 9
 
 
+_FAULT_STATES = {
+    Fault.RUN_ERROR: ErtCmdState.ERT_CMD_STATE_ERROR,
+    Fault.RUN_ABORTED: ErtCmdState.ERT_CMD_STATE_ABORT,
+    Fault.RUN_UNANSWERED: ErtCmdState.ERT_CMD_STATE_NORESPONSE,
+    Fault.RUN_ENDLESS: ErtCmdState.ERT_CMD_STATE_TIMEOUT,
+    Fault.RUN_STUCK: ErtCmdState.ERT_CMD_STATE_SUBMITTED,
+}
 # A run in one of these has not ended.
 _UNFINISHED = (ErtCmdState.ERT_CMD_STATE_SUBMITTED, ErtCmdState.ERT_CMD_STATE_TIMEOUT)
 
@@ -66,16 +74,19 @@ class DeviceInfo(enum.Enum):
 
 
 class Unit:
-    """A compute unit. ``fault``: the name of the `pyxrt.ert_cmd_state` that runs end in instead of
-    doing their work; "" for none. ``cycles``: clock cycles of the last run."""
+    """A compute unit called ``name``. ``banks``: of the memory, for packet and answer;
+    ``cycles``: clock cycles of the last run."""
 
-    def __init__(self, kernel: str, banks: list[str], lanes: int, timed: bool) -> None:
+    def __init__(
+        self, name: str, banks: tuple[str, str], lanes: int, timed: bool, faults: Faults
+    ) -> None:
         from ._fabric import ComputeUnit
 
-        engine = re.fullmatch(r"actdma_(\w+)_maxi", kernel).group(1)
+        engine = re.fullmatch(r"actdma_(\w+)_maxi_\d+", name).group(1)
         self.banks = banks
-        self.fault = ""
         self.cycles = 0
+        self._name = name
+        self._faults = faults
         self._engine = ComputeUnit(engine, lanes, timed)
         self._worker = concurrent.futures.ThreadPoolExecutor(1)
 
@@ -88,8 +99,8 @@ class Unit:
         self._worker.shutdown()
 
     def _run(self, source: Bo, target: Bo, packet_bytes: int, capacity: int) -> ErtCmdState:
-        if self.fault:
-            return ErtCmdState[self.fault]
+        if injection := self._faults.strike(RUN_FAULTS, self._name):
+            return _FAULT_STATES[injection.fault]
         self.cycles = self._engine.run(source.memory, target.memory, packet_bytes, capacity)
         return ErtCmdState.ERT_CMD_STATE_COMPLETED
 
@@ -99,7 +110,8 @@ class EmulatedCard:
 
     ``platform``: a name in ``overlay/alveo.toml``; ``lanes``: 32-bit words per beat, None for the
     platform's; ``timed``: count clock cycles (slower). ``xclbin``: path of the file to load;
-    ``units``: the compute units by name. ValueError for an unknown platform.
+    ``units``: the compute units by name; ``faults``: what goes wrong; ``inject``: lets it, see
+    `Faults.inject`. ValueError for an unknown platform.
     """
 
     def __init__(self, platform: str = "u50", lanes: int | None = None, timed: bool = True) -> None:
@@ -109,12 +121,15 @@ class EmulatedCard:
         self.table = platforms[platform]
         self.timed = timed
         self.lanes = lanes or self.table["lanes"]
-        self.units = {
-            f"{kernel}_{number}": Unit(
-                kernel, [ports["packet"], ports["answer"]], self.lanes, timed
-            )
+        banks = {
+            f"{kernel}_{number}": (ports["packet"], ports["answer"])
             for kernel, placed in self.table["units"].items()
             for number, ports in enumerate(placed, 1)
+        }
+        self.faults = Faults(RUN_FAULTS, banks)
+        self.inject = self.faults.inject
+        self.units = {
+            name: Unit(name, banks[name], self.lanes, timed, self.faults) for name in banks
         }
         memory = self.table["memory"]
         self.banks = [f"{memory['name']}[{number}]" for number in range(memory["banks"])]

@@ -1,4 +1,5 @@
-"""The codec for the CPU: C++ with AVX-512, AVX2 or NEON where the processor has them."""
+"""The codec and the block-sparse product for the CPU: C++ with AVX-512, AVX2 or NEON where the
+processor has them."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ..backend import descriptors, frame_memory, packets_into, used_memory
 from ..codecs import Coding
+from ..codecs.bsr import Parts
 from ..frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status
 from . import _native
 
@@ -77,3 +79,47 @@ class NativeBackend:
     def count_zeros(data: np.ndarray, element_bytes: int) -> int:
         """Elements of 1, 2, 4 or 8 bytes in ``data`` (uint8, 1-D) without any bit set."""
         return _native.count_zeros(data, element_bytes)
+
+
+def weight_gradient(gradient: np.ndarray, parts: Parts, out: np.ndarray, threads: int = 1) -> None:
+    """Write ``gradient.T @ X`` to ``out``, of a matrix X of which ``parts`` are the kept blocks.
+
+    The weight gradient of a linear layer whose saved input was pruned (arXiv 2311.16883).
+    ``gradient``: (rows, outputs), that of the layer's result; ``parts``: NumPy arrays, X is (rows,
+    columns); ``out``: (outputs, columns). All C-contiguous and float32, or bfloat16 as uint16.
+    Blocks that were dropped are not multiplied, so that a NaN or an infinity of ``gradient`` does
+    not spread through them. Sums are of float32 and the same with any number of ``threads``;
+    bfloat16 is rounded once, to nearest, ties to even. ValueError for parts that are not those of
+    such a matrix, TypeError for other dtypes.
+    """
+    if not (isinstance(threads, numbers.Integral) and threads > 0):
+        raise ValueError(f"threads is {threads!r}, allowed are positive integers")
+    values, dtypes = parts.values, (np.dtype(np.float32), np.dtype(np.uint16))
+    if gradient.dtype not in dtypes or {values.dtype, out.dtype} != {gradient.dtype}:
+        raise TypeError(
+            f"gradient, values and out are {gradient.dtype}, {values.dtype} and {out.dtype}; they "
+            "have to be float32 or (for bfloat16) uint16, all three"
+        )
+    indices = (parts.crow_indices, parts.col_indices)
+    if {i.dtype for i in indices} != {np.dtype(np.int64)}:
+        raise TypeError(f"indices are {' and '.join(str(i.dtype) for i in indices)}, not int64")
+    if values.ndim != 3 or values.shape[1] != values.shape[2]:
+        raise ValueError(f"values are of shape {values.shape}, expected (kept blocks, b, b)")
+    if gradient.ndim != 2 or out.ndim != 2 or gradient.shape[1] != out.shape[0]:
+        raise ValueError(
+            f"gradient and out are of shapes {gradient.shape} and {out.shape}, expected "
+            "(rows, outputs) and (outputs, columns)"
+        )
+    rows, outputs = gradient.shape
+    _native.weight_gradient(
+        gradient,
+        *indices,
+        values,
+        out,
+        rows=rows,
+        outputs=outputs,
+        columns=out.shape[1],
+        block=values.shape[1],
+        element_bytes=values.dtype.itemsize,
+        threads=int(threads),
+    )

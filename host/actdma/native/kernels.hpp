@@ -73,6 +73,29 @@ struct RecordKernels {
   void (*unpack)(const uint8_t* records, const Group* groups, size_t count, uint8_t* elements);
 };
 
+// A block of a matrix, row-major, and its first row.
+struct ProductBlock {
+  const float* values;
+  size_t row;
+};
+
+// Blocks of a block column, and the panel of a gradient that they are multiplied with.
+struct ProductStrip {
+  const float* gradient;  // `rows` x a panel's outputs
+  size_t rows;            // the last block may reach beyond them
+  const ProductBlock* begin;
+  const ProductBlock* end;
+  size_t block;  // rows and columns of a block: 4, 8, 16 or 32
+};
+
+// Of block_sparse.hpp. Sums and gradient are aligned to a vector. Sets differ in this alone: those
+// that can, round a product and its sum together.
+struct ProductKernel {
+  size_t outputs;  // of a panel
+  // Adds to `sums` (block x outputs) the products over the strip's rows, block by block.
+  void (*add)(const ProductStrip& strip, float* sums);
+};
+
 struct Kernels {
   const char* name;
   // Writes the mask plane (chunks * 64 / element / 8 bytes) and the data plane of raw data; returns
@@ -95,6 +118,7 @@ struct Kernels {
   void (*stream_end)();
   // CRC-32C of `bytes` bytes, continuing `crc` (0 at the start).
   uint32_t (*crc32c)(uint32_t crc, const uint8_t* data, size_t bytes);
+  ProductKernel product;
 };
 
 // The sets this processor can run, the slowest first; "portable" is always there.

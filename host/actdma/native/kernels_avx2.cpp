@@ -8,7 +8,7 @@
 #include "bits.hpp"
 #include "records.hpp"
 
-#define ACTDMA_AVX2 __attribute__((target("avx2,pclmul,sse4.2,popcnt,lzcnt,prfchw")))
+#define ACTDMA_AVX2 __attribute__((target("avx2,fma,pclmul,sse4.2,popcnt,lzcnt,prfchw")))
 
 namespace actdma::native {
 namespace {
@@ -357,6 +357,11 @@ ACTDMA_AVX2 inline Exponents exponents(const Vectors<kLog2>& group) {
 
 // The operations of record_vectors.hpp.
 using Vector = __m256i;
+using Shift = __m128i;
+
+ACTDMA_AVX2 inline Shift make_shift(uint32_t bits) {
+  return _mm_cvtsi32_si128(static_cast<int>(bits));
+}
 
 template <int kLog2>
 ACTDMA_AVX2 inline Vector add(Vector a, Vector b) {
@@ -371,12 +376,12 @@ ACTDMA_AVX2 inline Vector subtract(Vector a, Vector b) {
 }
 
 template <int kLog2>
-ACTDMA_AVX2 inline Vector left(Vector v, __m128i by) {
+ACTDMA_AVX2 inline Vector left(Vector v, Shift by) {
   return kLog2 == 1 ? _mm256_sll_epi16(v, by) : _mm256_sll_epi32(v, by);
 }
 
 template <int kLog2>
-ACTDMA_AVX2 inline Vector right(Vector v, __m128i by) {
+ACTDMA_AVX2 inline Vector right(Vector v, Shift by) {
   return kLog2 == 1 ? _mm256_srl_epi16(v, by) : _mm256_srl_epi32(v, by);
 }
 
@@ -392,6 +397,19 @@ ACTDMA_AVX2 inline Vector right(Vector v) {
 
 #define ACTDMA_TARGET ACTDMA_AVX2
 #include "record_loops.hpp"
+
+struct Floats {
+  static constexpr size_t kLanes = 8;
+  __m256 v;
+
+  ACTDMA_AVX2 static Floats load(const float* from) { return {_mm256_load_ps(from)}; }
+  ACTDMA_AVX2 static Floats all(float value) { return {_mm256_set1_ps(value)}; }
+  ACTDMA_AVX2 void store(float* to) const { _mm256_store_ps(to, v); }
+  ACTDMA_AVX2 void add_product(Floats a, Floats b) { v = _mm256_fmadd_ps(a.v, b.v, v); }
+};
+
+constexpr size_t kTileColumns = 4;
+#include "product_loops.hpp"
 #include "record_vectors.hpp"
 
 ACTDMA_AVX2 uint32_t count_bits(const uint8_t* mask, size_t words) {
@@ -430,9 +448,11 @@ const Kernels* avx2_kernels() {
                                 {count_zeros<0>, count_zeros<1>, count_zeros<2>, count_zeros<3>},
                                 stream,
                                 stream_end,
-                                crc32c};
-  const bool there = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("pclmul") &&
-                     __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+                                crc32c,
+                                ACTDMA_PRODUCT};
+  const bool there = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                     __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2") &&
+                     __builtin_cpu_supports("popcnt");
   return there ? &kSet : nullptr;
 }
 

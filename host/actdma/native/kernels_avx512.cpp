@@ -444,6 +444,11 @@ ACTDMA_AVX512 inline Exponents exponents(const Vectors<kLog2>& group) {
 
 // The operations of record_vectors.hpp.
 using Vector = __m512i;
+using Shift = __m128i;
+
+ACTDMA_AVX512 inline Shift make_shift(uint32_t bits) {
+  return _mm_cvtsi32_si128(static_cast<int>(bits));
+}
 
 template <int kLog2>
 ACTDMA_AVX512 inline Vector add(Vector a, Vector b) {
@@ -458,12 +463,12 @@ ACTDMA_AVX512 inline Vector subtract(Vector a, Vector b) {
 }
 
 template <int kLog2>
-ACTDMA_AVX512 inline Vector left(Vector v, __m128i by) {
+ACTDMA_AVX512 inline Vector left(Vector v, Shift by) {
   return kLog2 == 1 ? _mm512_sll_epi16(v, by) : _mm512_sll_epi32(v, by);
 }
 
 template <int kLog2>
-ACTDMA_AVX512 inline Vector right(Vector v, __m128i by) {
+ACTDMA_AVX512 inline Vector right(Vector v, Shift by) {
   return kLog2 == 1 ? _mm512_srl_epi16(v, by) : _mm512_srl_epi32(v, by);
 }
 
@@ -479,6 +484,19 @@ ACTDMA_AVX512 inline Vector right(Vector v) {
 
 #define ACTDMA_TARGET ACTDMA_AVX512
 #include "record_loops.hpp"
+
+struct Floats {
+  static constexpr size_t kLanes = 16;
+  __m512 v;
+
+  ACTDMA_AVX512 static Floats load(const float* from) { return {_mm512_load_ps(from)}; }
+  ACTDMA_AVX512 static Floats all(float value) { return {_mm512_set1_ps(value)}; }
+  ACTDMA_AVX512 void store(float* to) const { _mm512_store_ps(to, v); }
+  ACTDMA_AVX512 void add_product(Floats a, Floats b) { v = _mm512_fmadd_ps(a.v, b.v, v); }
+};
+
+constexpr size_t kTileColumns = 8;
+#include "product_loops.hpp"
 #include "record_vectors.hpp"
 
 ACTDMA_AVX512 uint32_t count_bits(const uint8_t* mask, size_t words) {
@@ -522,7 +540,8 @@ const Kernels* avx512_kernels() {
                                 {count_zeros<0>, count_zeros<1>, count_zeros<2>, count_zeros<3>},
                                 stream,
                                 stream_end,
-                                crc32c};
+                                crc32c,
+                                ACTDMA_PRODUCT};
   const bool there = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
                      __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("gfni") &&

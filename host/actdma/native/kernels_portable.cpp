@@ -258,6 +258,25 @@ struct Ints : IntsRecord<kLog2, kSigned> {
 #define ACTDMA_TARGET
 #include "record_loops.hpp"
 
+// Four numbers, which the compiler puts into a vector where the processor has such.
+struct Floats {
+  static constexpr size_t kLanes = 4;
+  using Vector __attribute__((vector_size(16))) = float;
+  Vector v;
+
+  static Floats load(const float* from) {
+    Floats result;
+    std::memcpy(&result.v, from, sizeof result.v);
+    return result;
+  }
+  static Floats all(float value) { return {Vector{value, value, value, value}}; }
+  void store(float* to) const { std::memcpy(to, &v, sizeof v); }
+  void add_product(Floats a, Floats b) { v += a.v * b.v; }
+};
+
+constexpr size_t kTileColumns = 4;
+#include "product_loops.hpp"
+
 uint32_t count_bits(const uint8_t* mask, size_t words) {
   uint32_t total = 0;
   for (size_t i = 0; i < words; i++) {
@@ -282,7 +301,8 @@ const Kernels* portable_kernels() {
       {count_zeros<uint8_t>, count_zeros<uint16_t>, count_zeros<uint32_t>, count_zeros<uint64_t>},
       nullptr,
       nullptr,
-      crc32c};
+      crc32c,
+      ACTDMA_PRODUCT};
   return &kSet;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "block_sparse.hpp"
 #include "codec.hpp"
 #include "tensor.hpp"
 
@@ -194,6 +195,61 @@ uint32_t py_crc32c(const py::object& data, uint32_t value) {
   return kernels.crc32c(value, from.data(), from.size());
 }
 
+// Whether `bytes` are those of so many elements in three dimensions.
+bool holds(size_t bytes, size_t element_bytes, std::initializer_list<size_t> shape) {
+  size_t product = element_bytes;
+  for (const size_t size : shape) {
+    if (__builtin_mul_overflow(product, size, &product)) return false;
+  }
+  return product == bytes;
+}
+
+std::vector<int64_t> indices(const py::object& object, const char* name) {
+  const Buffer from(object, PyBUF_SIMPLE);
+  if (from.size() % sizeof(int64_t)) {
+    throw py::value_error(std::string(name) + " are not whole int64 numbers");
+  }
+  std::vector<int64_t> copy(from.size() / sizeof(int64_t));
+  if (!copy.empty()) std::memcpy(copy.data(), from.data(), from.size());
+  return copy;
+}
+
+void py_weight_gradient(const py::object& gradient, const py::object& crow, const py::object& col,
+                        const py::object& values, const py::object& out, size_t rows,
+                        size_t outputs, size_t columns, size_t block, uint32_t element_bytes,
+                        size_t threads) {
+  const Buffer from(gradient, PyBUF_SIMPLE), kept(values, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
+  if (block != 4 && block != 8 && block != 16 && block != 32) {
+    throw py::value_error("block is " + std::to_string(block) + ", allowed are 4, 8, 16 and 32");
+  }
+  if (element_bytes != 4 && element_bytes != 2) {
+    throw py::value_error("element_bytes is " + std::to_string(element_bytes) +
+                          ", allowed are 4 and 2");
+  }
+  const auto rows_before = indices(crow, "crow indices"), places = indices(col, "column indices");
+  const BlockSparse matrix{rows, columns, block, rows_before.data(), places.data(), kept.data()};
+  if (rows_before.size() != matrix.block_rows() + 1) {
+    throw py::value_error("there are " + std::to_string(rows_before.size()) +
+                          " crow indices, allowed are " + std::to_string(matrix.block_rows() + 1));
+  }
+  if (!holds(kept.size(), element_bytes, {places.size(), block, block})) {
+    throw py::value_error("the values are not those of " + std::to_string(places.size()) +
+                          " column indices");
+  }
+  if (reinterpret_cast<uintptr_t>(kept.data()) % element_bytes) {
+    throw py::value_error("the values are not aligned");
+  }
+  if (!holds(from.size(), element_bytes, {rows, outputs}) ||
+      !holds(to.size(), element_bytes, {outputs, columns})) {
+    throw py::value_error("gradient or out is not of its shape");
+  }
+  const std::string wrong = check_indices(matrix, places.size());
+  if (!wrong.empty()) throw py::value_error(wrong);
+  const py::gil_scoped_release unlocked;
+  weight_gradient(active_kernels(), matrix, from.data(), outputs,
+                  element_bytes == 4 ? Real::kFp32 : Real::kBf16, to.data(), threads);
+}
+
 std::vector<std::string> isas() {
   std::vector<std::string> names;
   for (const Kernels* set : available_kernels()) names.emplace_back(set->name);
@@ -246,6 +302,12 @@ PYBIND11_MODULE(_native, m) {
         "Elements of 1, 2, 4 or 8 bytes in `data` that have no bit set.");
   m.def("padded_crcs", &py_padded_crcs, py::arg("data"), py::arg("borders"), py::arg("threads") = 1,
         "CRC-32C of each part of `data` between the `borders`, padded with zeros to 64 bytes.");
+  m.def("weight_gradient", &py_weight_gradient, py::arg("gradient"), py::arg("crow"),
+        py::arg("col"), py::arg("values"), py::arg("out"), py::arg("rows"), py::arg("outputs"),
+        py::arg("columns"), py::arg("block"), py::arg("element_bytes"), py::arg("threads") = 1,
+        "Writes gradient^T x matrix (outputs x columns) to `out`, of `gradient` (rows x outputs) "
+        "and the matrix' parts in Block Sparse Row format, fp32 or (2 bytes) bf16. ValueError for "
+        "parts that are not those of a matrix of rows x columns.");
   m.def("isas", &isas, "Instruction sets this processor can run, the slowest first.");
   m.def("isa", [] { return active_kernels().name; }, "The instruction set in use.");
   m.def("set_isa", &set_isa, py::arg("name"), "Use the instruction set `name`, in all threads.");

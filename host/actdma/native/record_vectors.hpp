@@ -5,7 +5,8 @@
 //     Vector                     of bytes, with the operators & | ^
 //     broadcast<kLog2>           a Vector of equal elements of 1 << kLog2 bytes
 //     add, subtract<kLog2>       element by element
-//     left, right<kLog2>         shift every element, by a count in a register
+//     Shift, make_shift          a number of bits, as the shifts want it
+//     left, right<kLog2>         shift every element by a Shift
 //     left, right<kLog2, kBy>    by a constant
 //     range(group)               least and greatest element, as unsigned numbers
 //     exponents<kExponent>(group)
@@ -22,7 +23,7 @@ struct Zve : ZveRecord<kLog2, kExponent> {
 
   ACTDMA_TARGET static V fields(V group, const Group& common) {
     const Vector base = broadcast<kLog2>(common.base << R::kMantissa);
-    const __m128i shift = _mm_cvtsi32_si128(common.sign);
+    const Shift shift = make_shift(common.sign);
     for (Vector& v : group.v) {
       const Vector distance = subtract<kLog2>(base, masked(v, R::kExponentField));
       const Vector sign = masked(right<kLog2, kExponent>(v), 1u << R::kMantissa);
@@ -33,7 +34,7 @@ struct Zve : ZveRecord<kLog2, kExponent> {
 
   ACTDMA_TARGET static V elements(V fields, const Group& common) {
     const Vector base = broadcast<kLog2>(common.base << R::kMantissa);
-    const __m128i shift = _mm_cvtsi32_si128(common.sign);
+    const Shift shift = make_shift(common.sign);
     const Vector signs = broadcast<kLog2>(common.sign ? R::kSignField : 0);
     for (Vector& v : fields.v) {
       const Vector distance = masked(right<kLog2>(v, shift), R::kExponentField);

@@ -1,7 +1,5 @@
 #include "tensor.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -9,56 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
-#include <system_error>
-#include <thread>
+
+#include "workers.hpp"
 
 namespace actdma::native {
 namespace {
-
-// Memory that is kept for the next one who needs some: the first touch of fresh memory is slow.
-class Room {
- public:
-  explicit Room(size_t bytes) {
-    {
-      const std::lock_guard<std::mutex> locked(mutex());
-      if (!spare().empty()) {
-        memory_ = std::move(spare().back());
-        spare().pop_back();
-      }
-    }
-    if (memory_.bytes < bytes) memory_ = {std::unique_ptr<uint8_t[]>(new uint8_t[bytes]), bytes};
-  }
-  ~Room() {
-    const std::lock_guard<std::mutex> locked(mutex());
-    if (spare().size() < kMostSpare) spare().push_back(std::move(memory_));
-  }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-
-  uint8_t* data() const { return memory_.data.get(); }
-
- private:
-  struct Memory {
-    std::unique_ptr<uint8_t[]> data;
-    size_t bytes = 0;
-  };
-  static constexpr size_t kMostSpare = 16;
-
-  static std::vector<Memory>& spare() {
-    static std::vector<Memory> memories = [] {
-      std::vector<Memory> room;
-      room.reserve(kMostSpare);  // so that giving back cannot fail
-      return room;
-    }();
-    return memories;
-  }
-  static std::mutex& mutex() {
-    static std::mutex lock;
-    return lock;
-  }
-
-  Memory memory_;
-};
 
 // Where frames begin: each is known once the one before has been coded.
 class Places {
@@ -82,33 +35,6 @@ class Places {
   size_t number_ = 0;
   uint8_t* next_;
 };
-
-// Of OpenMP's runtime in GCC's libgomp or LLVM's libomp.
-using RunTeam = void (*)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
-
-// The OpenMP that PyTorch or another has brought into this process, if there is one. Its threads
-// spin for a while after each of their tasks, and would be in the way of others than themselves.
-RunTeam run_team() {
-  static const auto run = reinterpret_cast<RunTeam>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
-  return run;
-}
-
-// Runs `work` in `threads` threads, one of them this.
-template <class Work>
-void run_in(size_t threads, Work work) {
-  if (threads <= 1) return work();
-  if (const RunTeam run = run_team()) {
-    return run([](void* w) { (*static_cast<Work*>(w))(); }, &work, static_cast<unsigned>(threads),
-               0);
-  }
-  std::vector<std::thread> others;
-  try {
-    while (others.size() + 1 < threads) others.emplace_back(work);
-  } catch (const std::system_error&) {  // there are no more to be had
-  }
-  work();
-  for (std::thread& other : others) other.join();
-}
 
 void copy(const Kernels& kernels, uint8_t* to, const uint8_t* from, size_t bytes,
           bool past_caches) {

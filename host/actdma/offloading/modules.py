@@ -42,6 +42,15 @@ class ModuleNames:
         found = (self._names.get(id(frame.f_locals["self"])) for frame in calls)
         return next((entry[1] for entry in found if entry), None)
 
+    @property
+    def running(self) -> tuple[nn.Module | None, str | None]:
+        """This thread's innermost running module, and its qualified name in the model."""
+        for frame in _stack():
+            if frame.f_code is _MODULE_CALL:
+                module = frame.f_locals["self"]
+                return module, self._names.get(id(module), (None, None))[1]
+        return None, None
+
 
 def in_rrelu() -> bool:
     """Whether `torch.nn.functional.rrelu` is running: PyTorch saves its noise, then fills it.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 import weakref
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
@@ -11,37 +14,26 @@ from ..api import codec_of
 from ..arrays import torch_dtype_code
 from ..codecs import best_codec, takes
 from ..frame import Codec, DType
+from .coded import CodedSpan, LossySpan
 from .coder import Coder
 from .modules import ModuleNames
-from .packed import Memory, PackedSpan
+from .needs import VALUES, Approximate, Need
+from .packed import Memory, PackedSpan, Span
 from .queue import Queue, Result, queue_of
 from .records import Record
-from .storages import StorageTable, View, span_to_pack
+from .remade import Made, Remade
+from .saving import Packed, Saving
+from .storages import StorageTable, View, is_dense, span_to_pack
 from .transfer import Source
 from .versions import Version, operator_name
+
+MakeRecord = Callable[[str, int], Record]
+AnySpan = TypeVar("AnySpan", bound=Span)
 
 # Bytes from which on looking costs little beside packing.
 _WORTH_A_SAMPLE = 1 << 18
 
 Spans = StorageTable[list["weakref.ref[PackedSpan]"]]
-
-
-class Packed:
-    """A saved tensor: a view of a packed span, and the version it had."""
-
-    __slots__ = ("__weakref__", "_version", "_view", "asked", "span")
-
-    span: Result[PackedSpan]
-
-    def __init__(self, t: torch.Tensor) -> None:
-        self._view, self._version = View.of(t), Version(t)
-        self.asked = False
-
-    def unpack(self) -> torch.Tensor:
-        """The tensor; RuntimeError if the original was modified in place after it was saved."""
-        self._version.check()
-        self.asked = True
-        return self.span.result().view(self._view)
 
 
 class Packer:
@@ -70,42 +62,53 @@ class Packer:
         self._min_ratio = min_ratio if coder.on_cpu else 0
         self._spans: Spans = StorageTable()
         self._dense: StorageTable[Record] = StorageTable()
-        self._order: list[weakref.ref[PackedSpan]] = []
+        self._order: list[weakref.ref[Span]] = []
         self._ahead = 0  # position in the order from which on all is decoded or being so
+        self._last: Saving | None = None
+        self._lock = threading.Lock()
 
-    def pack(self, t: torch.Tensor, needed: tuple[int, int], names: ModuleNames) -> Packed | None:
-        """Have the bytes ``needed`` for ``t`` packed; None if it is better kept as it is. Records
-        tell who in ``names`` saves it."""
-        source = Source(t)
-        whole = span_to_pack(t, needed)
-        node = t.grad_fn and t.grad_fn.name()
-        shape, module = tuple(t.shape), names.current
+    def pack(
+        self, t: torch.Tensor, needed: tuple[int, int], names: ModuleNames, need: Need = VALUES
+    ) -> Packed | None:
+        """Have the bytes ``needed`` for ``t`` packed, or what its operator ``need``s of them; None
+        if it is better kept as it is. Records tell who in ``names`` saves it."""
+        source, last = Source(t), self._last
+        joins = last is not None and last.takes(source, needed)
+        whole = last.whole if joins else span_to_pack(t, needed)
+        if need is not VALUES and not (is_dense(t) and whole == needed):
+            need = VALUES
+        make_record = self._recorder(t, names)
+        if need is VALUES and not (joins and VALUES in last.needs()):
+            if not joins:
+                self._end()
+            if self._better_kept(source, whole, make_record):
+                return None
+        packed = Packed(View.of(t), Version(t), need)
+        if joins:
+            last.add(packed)
+            return packed
+        saving = Saving(source, whole, functools.partial(self._put, needed, make_record))
+        saving.add(packed)
+        self._end(saving)
+        return packed
 
-        def record() -> Record:
-            return Record(
-                index=len(self.records),
-                module=module,
-                operator=operator_name(node),
-                shape=shape,
-                dtype=str(source.dtype).removeprefix("torch."),
-                raw_bytes=whole[1] - whole[0],
-            )
-
-        if self._better_kept(source, whole, record):
-            return None
-        packed = Packed(t)
-        claimant = weakref.ref(packed)
-        spans = self._spans
-
-        def work() -> PackedSpan | None:
-            packed = claimant()
-            if packed is None:
-                return None  # nobody will ask: the graph is gone
-            span = _known(spans, source, needed) or self._new(spans, source, whole, record())
-            span.claim(packed)
-            return span
-
-        packed.span = self._queue.put(whole[1] - whole[0], work)
+    def remake(self, t: torch.Tensor, made: Made, names: ModuleNames) -> Packed | None:
+        """Have ``t``, which came about as ``made`` says, made again; None if it cannot be."""
+        span = made.span and made.span()
+        if span is None:
+            again = made.hold()
+            if again is None:
+                return None
+            self._end()
+            record = self._recorder(t, names)("made again", made.nbytes)
+            record.operator = made.operator
+            span = Remade(t, made, again, self._memory, record, self._verify)
+            span.position = len(self._order)
+            made.span = weakref.ref(span)
+            self.records.append(record)
+        packed = Packed(View.of(t), Version(t))
+        packed.lies_in(span)
+        span.record.saves += 1
         return packed
 
     def unpack(self, packed: Packed) -> torch.Tensor:
@@ -113,21 +116,82 @@ class Packer:
         self.forget()  # backward has begun: what was saved in forward is not saved again
         t = packed.unpack()
         if isinstance(self._queue, Queue):
-            self._prefetch(self._queue, packed.span.result().position)
+            self._prefetch(self._queue, packed.span.position)
         return t
 
     def finish(self) -> None:
         """Wait until all is packed."""
+        self._end()
         self._queue.put(0, lambda: None).result()
 
     def forget(self) -> None:
         """What is saved from now on is packed again, even if it was before."""
+        self._end()
         self._dense = StorageTable()
         self._spans = StorageTable()  # what waits for the thread goes on with the one it had
 
-    def _better_kept(
-        self, source: Source, whole: tuple[int, int], make_record: Callable[[], Record]
-    ) -> bool:
+    def _end(self, following: Saving | None = None) -> None:
+        """Nothing more joins the storage that was saved last, but the ``following`` one."""
+        with self._lock:
+            last, self._last = self._last, following
+        if last is not None:
+            last.end()
+
+    def _put(
+        self, needed: tuple[int, int], make_record: MakeRecord, saving: Saving
+    ) -> Result[None]:
+        """Have what is saved packed, in as many forms as are needed."""
+        spans = self._spans
+
+        def work() -> None:
+            needs = saving.needs()
+            if not needs:
+                return  # nobody will ask: the graph is gone
+            source = saving.source
+            whole = _known(spans, source, needed)
+            if whole is None and VALUES not in needs:
+                forms = {need: self._form(source, need, make_record) for need in needs}
+                if None not in forms.values():
+                    saving.packed_in(forms)
+                    return
+            if whole is None:
+                whole = self._new(spans, source, saving.whole, make_record)
+            saving.packed_in(dict.fromkeys((*needs, VALUES), whole))
+
+        return self._queue.put(saving.whole[1] - saving.whole[0], work)
+
+    def _form(self, source: Source, need: Need, make_record: MakeRecord) -> Span | None:
+        """A span of less than the values; None if ``need`` cannot be served so."""
+        t = source.tensor
+        record = make_record(need.name, t.nbytes)
+        kind = LossySpan if isinstance(need, Approximate) else CodedSpan
+        try:
+            span = kind(t, need, self._coder, self._memory, record)
+        except (TypeError, ValueError):
+            return None  # the codec does not take its dtype, its shape or its values
+        self.records.append(record)
+        return self._ordered(span)
+
+    def _recorder(self, t: torch.Tensor, names: ModuleNames) -> MakeRecord:
+        """What makes the record of ``t``, given the form it is held in and its bytes."""
+        node = t.grad_fn and t.grad_fn.name()
+        shape, dtype, module = tuple(t.shape), str(t.dtype), names.current
+
+        def make(form: str, nbytes: int) -> Record:
+            return Record(
+                index=len(self.records),
+                module=module,
+                operator=operator_name(node),
+                shape=shape,
+                dtype=dtype.removeprefix("torch."),
+                raw_bytes=0 if form == "made again" else nbytes,
+                plain_bytes=nbytes,
+                form=form,
+            )
+
+        return make
+
+    def _better_kept(self, source: Source, whole: tuple[int, int], make_record: MakeRecord) -> bool:
         """Whether ``source`` is the host's own memory, would cost CPU time, and would hardly
         shrink, by a sample of its blocks. It is recorded as what it is then."""
         storage = source.storage
@@ -144,22 +208,28 @@ class Packer:
         sample = self._coder.sample(source.bytes(*whole), dtype, self._codec_of(dtype))
         if sample.ratio >= self._min_ratio:
             return False
-        record = make_record()
+        record = make_record("values", nbytes)
+        record.saves = 1
         record.codec, record.backend, record.stored_bytes = "raw", "kept", nbytes
         record.zero_fraction = (sample.zeros or 0) * dtype.element_bytes / sample.raw_nbytes
         self.records.append(self._dense.put(storage, record))
         return True
 
     def _new(
-        self, spans: Spans, source: Source, whole: tuple[int, int], record: Record
+        self, spans: Spans, source: Source, whole: tuple[int, int], make_record: MakeRecord
     ) -> PackedSpan:
         codec = self._codec_of(torch_dtype_code(source.dtype))
+        record = make_record("values", whole[1] - whole[0])
         record.codec = codec.name.lower()
         span = PackedSpan(source, whole, codec, self._coder, self._memory, record, self._verify)
         self.records.append(record)
         known = spans.get(source.storage) or []
         alive = [reference for reference in known if reference() is not None]
         spans.put(source.storage, [*alive, weakref.ref(span)])
+        return self._ordered(span)
+
+    def _ordered(self, span: AnySpan) -> AnySpan:
+        """``span`` is the next in the order in which backward asks, seen from its end."""
         while self._order and self._order[-1]() is None:
             self._order.pop()
         span.position = len(self._order)
@@ -188,10 +258,9 @@ class Packer:
 
 
 def _known(spans: Spans, source: Source, needed: tuple[int, int]) -> PackedSpan | None:
-    """The packed span from which the bytes ``needed`` can be had, one tensor more."""
+    """The packed span from which the bytes ``needed`` can be had."""
     for reference in spans.get(source.storage) or ():
         span = reference()
         if span is not None and span.covers(source, needed):
-            span.record.saves += 1
             return span
     return None

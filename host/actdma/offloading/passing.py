@@ -7,7 +7,7 @@ from torch import nn
 
 from ..frame import DType
 from .held import Share
-from .storages import StorageTable
+from .storages import StorageTable, View
 from .versions import Version
 
 _DTYPES = {getattr(torch, name) for name in DType.__members__ if hasattr(torch, name)}
@@ -37,7 +37,7 @@ def unsuitable(t: torch.Tensor) -> str | None:
 class Kept:
     """A saved tensor that stays as it is; ``share``: of what is held for backward."""
 
-    __slots__ = ("_share", "_version")
+    __slots__ = ("__weakref__", "_share", "_version")
 
     def __init__(self, t: torch.Tensor, share: Share | None = None) -> None:
         self._version, self._share = Version(t, keep=True), share
@@ -46,6 +46,36 @@ class Kept:
         """The tensor; RuntimeError if it was modified in place after it was saved."""
         self._version.check()
         return self._version.tensor
+
+
+class Copied:
+    """A copy in another dtype that autocast has made of a parameter; made again when asked for."""
+
+    __slots__ = ("_dtype", "_parameter", "_version", "_view")
+
+    def __init__(self, t: torch.Tensor, parameter: nn.Parameter) -> None:
+        self._parameter = Version(parameter, keep=True)
+        self._version, self._view, self._dtype = Version(t), View.of(t), t.dtype
+
+    @classmethod
+    def of(cls, t: torch.Tensor) -> Copied | None:
+        """``t``, if it is such a copy or a view of one."""
+        base = t._base if t._is_view() else t
+        node = base.grad_fn
+        if node is None or not node.name().startswith("ToCopyBackward"):
+            return None
+        parameter = getattr(node.next_functions[0][0], "variable", None)
+        alike = isinstance(parameter, nn.Parameter) and parameter.stride() == base.stride()
+        return cls(t, parameter) if alike and base.storage_offset() == 0 else None
+
+    def unpack(self) -> torch.Tensor:
+        """The copy; RuntimeError if it or the parameter was modified in place since."""
+        self._version.check()
+        self._parameter.check()
+        copy = self._parameter.tensor.detach().to(self._dtype)
+        storage = copy.untyped_storage()
+        flat = torch.empty(0, dtype=torch.uint8, device=copy.device)
+        return self._view.on(flat.set_(storage, 0, (storage.nbytes(),), (1,)), 0)
 
 
 class Parameters:

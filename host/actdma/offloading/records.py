@@ -25,6 +25,8 @@ class Record:
     ``shape`` and ``dtype`` are those of the first tensor saved of it, by ``module`` (None: not
     known); ``operator`` made it (None: it has no autograd history); ``backend`` compressed it, or
     it is "kept" as it is, since it would hardly have shrunk. ``saves`` tensors share it.
+    ``plain_bytes``: what PyTorch would hold. ``form``: what is held of it, "values" where that is
+    all; ``raw_bytes``: of that, what goes through the codec, none where it is "made again".
     ``zero_fraction``: of its elements, of one kept by a sample. ``decompress_s`` and
     ``decompress_cycles`` are those of the latest decoding, None before it; cycles are None where no
     fabric was used. ``bit_identical`` is None where nobody compared.
@@ -36,11 +38,13 @@ class Record:
     shape: tuple[int, ...]
     dtype: str
     raw_bytes: int
+    plain_bytes: int = 0
+    form: str = "values"
     codec: str = ""
     backend: str = ""
     stored_bytes: int = 0
     zero_fraction: float = 0.0
-    saves: int = 1
+    saves: int = 0
     decompressions: int = 0
     compress_s: float = 0.0
     decompress_s: float | None = None
@@ -49,9 +53,9 @@ class Record:
     bit_identical: bool | None = None
 
     @property
-    def ratio(self) -> float:
-        """Raw bytes per stored byte."""
-        return self.raw_bytes / self.stored_bytes
+    def ratio(self) -> float | None:
+        """Raw bytes per stored byte of what went through the codec; None if nothing did."""
+        return self.raw_bytes / self.stored_bytes if self.stored_bytes else None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as in the JSON."""

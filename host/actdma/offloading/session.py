@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import time
 import weakref
+from collections.abc import Mapping
 
 import torch
 from torch import nn
@@ -14,18 +16,25 @@ from torch.autograd.graph import saved_tensors_hooks
 from ..api import backend_of, codec_of
 from ..backend import Backend, descriptors
 from ..board.device import Device
+from ..codecs import Lossy
 from ..frame import BLOCK_BYTES, FRAME_BYTES, Codec, DType
 from .arena import Arena
 from .coder import Coder
+from .handlers import Watch
 from .held import Held, Share
 from .modules import ModuleNames, in_rrelu
+from .needs import Shape
+from .operators import Operators
 from .packed import Memory
-from .packer import Packed, Packer
-from .passing import Kept, Parameters, unsuitable
+from .packer import Packer
+from .passing import Copied, Kept, Parameters, unsuitable
 from .records import Report, environment
+from .rules import Rules
+from .saving import Packed
 from .storages import StorageTable, touched
 
 QUEUE_BYTES = 256 << 20
+Saved = Packed | Kept | Copied
 _SHARED_FRAME_BYTES = 1 << 20
 
 # Shared by all sessions of the process: a training loop opens one in every step.
@@ -58,8 +67,8 @@ def offload(
     queue_bytes: int | None = None,
     break_even_bytes: int | None = None,
     min_ratio: float = 1.05,
-    exact: object = None,
-    lossy: object = None,
+    exact: bool = False,
+    lossy: Mapping[str | type[nn.Module], Lossy | None] | None = None,
 ) -> Session:
     """Compress what autograd saves in the ``with`` block until the backward pass asks for it.
 
@@ -88,7 +97,14 @@ def offload(
     ``break_even_bytes``: smaller tensors are left to the CPU's codec; None: as the board measured.
     ``min_ratio``: where the CPU compresses its own memory, large tensors that would shrink by less
     stay as they are, as a sample of their blocks tells (`Record.backend` is "kept"); 0 packs all.
-    ``exact`` and ``lossy`` are reserved.
+    ``exact``: hold less than the values where the operator's backward function needs less (a bit
+    per element for ReLU and dropout, the place in its window for max-pooling), and nothing where
+    the tensor can be made again, bit for bit, from what is held anyway (normalisations, elementwise
+    operators, a residual addition, autocast's copies of parameters); `Session.plan` tells.
+    ``lossy``: codecs for the inputs that layers save for their weights' gradients, by module name
+    pattern or type: `actdma.Pool` for convolutions (arXiv 2409.11902), `actdma.Bsr` for linear
+    layers (arXiv 2311.16883). Results, and gradients of inputs, stay exact. What can be made
+    again, or is held with all its bits for others, is not lossy: there would be no gain.
 
     A board's fault costs no step: what it fails at goes through the CPU's codec, with one
     RuntimeWarning and a count in the report. Memory for what is packed, and decoded, is kept for
@@ -109,12 +125,9 @@ def offload(
     stays as it is, since PyTorch fills it after saving it; calling `torch.rrelu` or `rrelu_`
     itself, or from TorchScript, gives wrong gradients here, as it does with every hook that copies.
 
-    ValueError for an unknown codec or backend and for sizes that are not allowed;
-    NotImplementedError for ``exact`` and ``lossy``.
+    ValueError for an unknown codec or backend and for sizes that are not allowed, TypeError for
+    rules that are none.
     """
-    for name, value in (("exact", exact), ("lossy", lossy)):
-        if value is not None:
-            raise NotImplementedError(f"offload's {name}= is reserved for a later version.")
     least = {"min_bytes": min_bytes, "min_ratio": min_ratio, "queue_bytes": queue_bytes or 0}
     for name, value in {**least, "break_even_bytes": break_even_bytes or 0}.items():
         if value < 0:
@@ -131,7 +144,9 @@ def offload(
     coder = Coder(backend, frame_bytes, break_even_bytes)
     memory = Memory(**_arenas, held=Held())
     packer = Packer(codec, coder, memory, queue_bytes, verify, min_ratio)
-    return Session(model, coder, memory.held, packer, min_bytes)
+    names = ModuleNames(model)
+    operators = Operators(exact, Rules(lossy or {}, names).need) if exact or lossy else None
+    return Session(model, coder, memory.held, packer, min_bytes, names, operators)
 
 
 def _native() -> Backend:
@@ -156,13 +171,17 @@ class Session:
         held: Held,
         packer: Packer,
         min_bytes: int,
+        names: ModuleNames,
+        operators: Operators | None,
     ) -> None:
         self._coder = coder
         self._held = held
         self._packer = packer
         self._min_bytes = min_bytes
         self._parameters = Parameters(model)
-        self._names = ModuleNames(model)
+        self._names = names
+        self._operators = operators
+        self._watch = Watch(operators) if operators else contextlib.nullcontext()
         self._kept: collections.Counter[str] = collections.Counter()
         self._shares: StorageTable[weakref.ref[Share]] = StorageTable()
         self._seconds = {"pack_s": 0.0, "unpack_s": 0.0}
@@ -177,15 +196,19 @@ class Session:
         self._hooks = hooks  # a cycle with this session until __exit__
         self._parameters.open()
         self._names.open()
+        self._watch.__enter__()
         return self
 
     @torch._disable_dynamo
     def __exit__(self, *exception: object) -> None:
+        self._watch.__exit__(*exception)
         hooks, self._hooks = self._hooks, None
         hooks.__exit__(*exception)
         self._names.close()
         self._parameters.close()
         self._packer.forget()
+        if self._operators:
+            self._operators.forget()
         self._shares.clear()
 
     @property
@@ -208,37 +231,58 @@ class Session:
         )
 
     @torch._disable_dynamo
-    def _pack(self, t: torch.Tensor) -> Packed | Kept:
+    def _pack(self, t: torch.Tensor) -> Saved:
         began = time.perf_counter()
         saved = self._saved(t)
         self._seconds["pack_s"] += time.perf_counter() - began
         return saved
 
     @torch._disable_dynamo
-    def _unpack(self, saved: Packed | Kept) -> torch.Tensor:
+    def _unpack(self, saved: Saved) -> torch.Tensor:
         began = time.perf_counter()
         try:
             return self._packer.unpack(saved) if isinstance(saved, Packed) else saved.unpack()
         finally:
             self._seconds["unpack_s"] += time.perf_counter() - began
 
-    def _saved(self, t: torch.Tensor) -> Packed | Kept:
+    def _saved(self, t: torch.Tensor) -> Saved:
         reason = unsuitable(t)
         if reason is None and t in self._parameters:
             self._kept["parameter"] += 1
             return Kept(t)
-        if reason is None and in_rrelu():
-            reason = "rrelu"
-        plain = reason in (None, "rrelu")
-        if reason is None:
+        plain = reason is None
+        if plain:
             needed = touched(t)
-            large = max(needed[1] - needed[0], t.untyped_storage().nbytes()) >= self._min_bytes
-            packed = self._packer.pack(t, needed, self._names) if large else None
-            if packed is not None:
-                return packed
-            reason = "dense" if large else "small"
+            if max(needed[1] - needed[0], t.untyped_storage().nbytes()) < self._min_bytes:
+                reason = "small"
+            elif in_rrelu():
+                reason = "rrelu"
+            else:
+                return self._large(t, needed)
         self._kept[reason] += 1
         return Kept(t, self._share(t) if plain else None)
+
+    def _large(self, t: torch.Tensor, needed: tuple[int, int]) -> Saved:
+        operators = self._operators
+        if operators is None:
+            return self._packer.pack(t, needed, self._names) or self._dense(t)
+        copied = Copied.of(t) if operators.exact else None
+        if copied is not None:
+            self._kept["cast again"] += 1
+            return copied
+        need = operators.need_of(t)
+        made = operators.made(t) if need != Shape() else None
+        saved = (
+            (made and self._packer.remake(t, made, self._names))
+            or self._packer.pack(t, needed, self._names, need)
+            or self._dense(t)
+        )
+        operators.noted(t, saved)
+        return saved
+
+    def _dense(self, t: torch.Tensor) -> Kept:
+        self._kept["dense"] += 1
+        return Kept(t, self._share(t))
 
     def _share(self, t: torch.Tensor) -> Share:
         """The share that a kept tensor has of what is held: one for each storage."""

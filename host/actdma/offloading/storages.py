@@ -22,6 +22,18 @@ def touched(t: torch.Tensor) -> tuple[int, int]:
     return start, start + (last + 1) * t.element_size()
 
 
+def is_dense(t: torch.Tensor) -> bool:
+    """Whether the elements of ``t`` lie side by side, in any order, none of them twice."""
+    expected = 1
+    for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
 def span_to_pack(t: torch.Tensor, needed: tuple[int, int]) -> tuple[int, int]:
     """The bytes to pack for ``t``: those ``needed``, which it touches, or its whole storage.
 
@@ -65,7 +77,8 @@ class View(NamedTuple):
         ``shift`` further on. It counts versions with ``copy``."""
         size = self.dtype.itemsize
         start = (self.start + shift) % size
-        items = copy[start : start + (copy.numel() - start) // size * size].view(self.dtype)
+        whole = (copy.numel() - start) // size * size
+        items = (copy if whole == copy.numel() else copy[start : start + whole]).view(self.dtype)
         t = items.as_strided(self.shape, self.stride, (self.start + shift) // size)
         if self.conj:
             t = t.conj()

@@ -31,6 +31,11 @@ class Source:
         """The storage, of which a tensor may be a part."""
         return self._t.untyped_storage()
 
+    @property
+    def tensor(self) -> torch.Tensor:
+        """The tensor, detached."""
+        return self._t
+
     def bytes(self, start: int, stop: int) -> np.ndarray:
         """Bytes ``start`` to ``stop``: uint8, 1-D; on the CPU a view."""
         storage = self.storage
@@ -97,6 +102,18 @@ class Decoded:
             current.wait_event(self._arrived)
             self._memory.record_stream(current)  # it was allocated on the side stream
         return self._memory
+
+
+def adopt(t: torch.Tensor, share: object) -> Decoded:
+    """The storage of ``t``, which was made where it is, as what was decoded. ``share``: lives as
+    long as the memory (on the host)."""
+    storage = t.untyped_storage()
+    if _on_host(t.device):
+        return Decoded(
+            torch.from_numpy(bytes_at(storage.data_ptr(), storage.nbytes(), owner=(t, share)))
+        )
+    flat = torch.empty(0, dtype=torch.uint8, device=t.device)
+    return Decoded(flat.set_(storage, 0, (storage.nbytes(),), (1,)), _event(t.device))
 
 
 def _on_host(device: torch.device) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import torch
@@ -21,7 +22,7 @@ class Version:
         node = t.grad_fn
         self._counter = t if keep and node is None else t.detach()
         if not keep:
-            self._counter.data = torch.empty(0, dtype=t.dtype, device=t.device)
+            self._counter.data = _nothing(t.dtype, t.device)
         self._saved = None if t.is_inference() else t._version
         self._what = (None if t.is_nested else t.shape, node and (node.name(), t.output_nr))
 
@@ -47,6 +48,11 @@ class Version:
             "anomaly detection to find the operation that failed to compute its gradient, with "
             "torch.autograd.set_detect_anomaly(True)."
         )
+
+
+@functools.cache
+def _nothing(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return torch.empty(0, dtype=dtype, device=device)
 
 
 def operator_name(node: str | None) -> str | None:

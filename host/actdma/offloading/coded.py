@@ -1,0 +1,90 @@
+"""Spans that hold less than the values: codes of what an operator needs, and lossy ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ..api import prepare
+from ..arrays import from_bytes, to_bytes, torch_dtype_code
+from ..codecs import best_codec, bsr
+from ..codecs.bsr import Parts
+from ..frame import Codec
+from .coder import Coder
+from .needs import Approximate, Coded
+from .packed import Memory, PackedSpan, Span, compressed, decompressed
+from .records import Record
+from .storages import View, touched
+from .transfer import Decoded, Source, adopt
+
+
+class CodedSpan(Span):
+    """A tensor of which a code is held (`needs.Coded`), compressed; or nothing at all."""
+
+    def __init__(
+        self, t: torch.Tensor, need: Coded, coder: Coder, memory: Memory, record: Record
+    ) -> None:
+        super().__init__(touched(t), 0, record, memory)
+        self._need = need
+        self._like = _Like(t)
+        self._code: PackedSpan | None = None
+        code = need.encode(t)
+        if code is not None:
+            self._view = View.of(code)
+            record.raw_bytes = code.nbytes
+            codec = best_codec(torch_dtype_code(code.dtype))
+            record.codec = codec.name.lower()
+            self._code = PackedSpan(
+                Source(code), touched(code), codec, coder, memory, record, verify=False
+            )
+
+    def _bring(self) -> Decoded:
+        t = self._like.empty()
+        code = self._code.view(self._view) if self._code else None
+        with torch.no_grad():
+            self._need.decode(code, t)
+        return adopt(t, self._memory.held.add(self.nbytes))
+
+
+class LossySpan(Span):
+    """A tensor that a lossy codec has coded. TypeError or ValueError if it cannot."""
+
+    def __init__(
+        self, t: torch.Tensor, need: Approximate, coder: Coder, memory: Memory, record: Record
+    ) -> None:
+        super().__init__(touched(t), 0, record, memory)
+        self._coder = coder
+        self._like = _Like(t)
+        data, layout = to_bytes(t)
+        data, coding = prepare(need.codec, data, layout)
+        record.codec = coding.codec.name.lower()
+        self._frame = compressed(data, layout.dtype, coding, coder, memory, record)
+        self._frame.layout = layout
+        self._share = memory.held.add(self._frame.nbytes)
+
+    def parts(self) -> Parts:
+        """The kept blocks of a block-sparse matrix."""
+        return bsr.parts(self._frame)
+
+    def _bring(self) -> Decoded:
+        raw = np.empty(self._frame.raw_nbytes, np.uint8)
+        decompressed(self._frame, raw, self._coder, self.record)
+        layout = self._frame.layout
+        if self._frame.codec == Codec.BSR:
+            raw, layout = bsr.restore(self._frame, raw)
+        t = from_bytes(raw, layout)
+        if t.stride() != self._like.stride:
+            t = self._like.empty().copy_(t)
+        return adopt(t, self._memory.held.add(self.nbytes))
+
+
+class _Like:
+    """What it takes to allocate a tensor of the same form."""
+
+    def __init__(self, t: torch.Tensor) -> None:
+        self.stride = t.stride()
+        self._form = {"size": t.shape, "stride": t.stride(), "dtype": t.dtype, "device": t.device}
+
+    def empty(self) -> torch.Tensor:
+        """Such a tensor, with anything in it."""
+        return torch.empty_strided(**self._form)

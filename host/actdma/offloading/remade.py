@@ -1,0 +1,155 @@
+"""Tensors that are computed again from what is held anyway, instead of being held."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import torch
+
+from .packed import Memory, Span, digest
+from .passing import Kept
+from .records import Record
+from .saving import Packed
+from .storages import View
+from .transfer import Decoded, Source, adopt
+
+Make = Callable[..., torch.Tensor]
+
+
+class Held(Protocol):
+    """Something that a tensor can be had from, for as long as this lives."""
+
+    def get(self) -> torch.Tensor:
+        """The tensor."""
+        ...
+
+
+@dataclasses.dataclass(eq=False)
+class Made:
+    """How a tensor came about: ``make`` of what the ``origins`` give.
+
+    ``nbytes``: of its storage, all of which it touches. ``constants``: bytes of what ``make`` has
+    to itself. ``depth``: residual additions on the way.
+    """
+
+    operator: str
+    make: Make
+    origins: tuple[Origin, ...]
+    constants: int = 0
+    depth: int = 0
+    version: int = 0
+    nbytes: int = 0
+    span: weakref.ref[Remade] | None = None
+
+    def hold(self) -> _Again | None:
+        """What gives the tensor, if all it is made of can still be had."""
+        held = [origin.hold() for origin in self.origins]
+        return None if None in held else _Again(self.make, held)
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where a tensor can be had from in the backward pass: from one that is saved, as long as that
+    lives, or by making it."""
+
+    source: weakref.ref[Packed] | weakref.ref[Kept] | Made
+    view: View
+    depth: int = 0
+
+    @classmethod
+    def of(cls, saved: Packed) -> Origin:
+        """The tensor that is saved as ``saved``."""
+        return cls(weakref.ref(saved), saved.view)
+
+    def hold(self) -> Held | None:
+        """What gives the tensor; None if its source is gone."""
+        if isinstance(self.source, Made):
+            return self.source.hold()
+        saved = self.source()
+        if saved is None:
+            return None
+        return saved.twin(self.view) if isinstance(saved, Packed) else _Same(saved, self.view)
+
+
+@dataclasses.dataclass
+class _Again:
+    make: Make
+    sources: list[Held]
+
+    def get(self) -> torch.Tensor:
+        return again(self.make, *(source.get() for source in self.sources))
+
+
+@dataclasses.dataclass
+class _Same:
+    """A view of a tensor that is kept as it is."""
+
+    kept: Kept
+    view: View
+
+    def get(self) -> torch.Tensor:
+        storage = self.kept.unpack().detach()
+        flat = torch.empty(0, dtype=torch.uint8, device=storage.device)
+        storage = storage.untyped_storage()
+        return self.view.on(flat.set_(storage, 0, (storage.nbytes(),), (1,)), 0)
+
+
+class Remade(Span):
+    """A tensor that is made again when it is asked for. ``verify``: compare a hash of it then."""
+
+    def __init__(
+        self,
+        t: torch.Tensor,
+        made: Made,
+        again: _Again,
+        memory: Memory,
+        record: Record,
+        verify: bool,
+    ) -> None:
+        super().__init__((0, made.nbytes), 0, record, memory)
+        self.depth = made.depth
+        self._again = again
+        self._threads = torch.get_num_threads()
+        self._share = memory.held.add(made.constants)
+        self._digest = digest(Source(t).bytes(0, made.nbytes)) if verify else None
+
+    def _bring(self) -> Decoded:
+        with _threads(self._threads):
+            t = self._again.get()
+        self.record.decompressions += 1
+        if self._digest is not None:
+            self._check(Source(t).bytes(0, self.nbytes), self._digest)
+        return adopt(t, self._memory.held.add(self.nbytes))
+
+
+def again(make: Make, *inputs: torch.Tensor) -> torch.Tensor:
+    """``make(*inputs)``, as PyTorch computes it without gradients and without autocast."""
+    device = inputs[0].device.type
+    with torch.no_grad(), torch.autocast(device, enabled=False):
+        return make(*inputs)
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors are alike in dtype, shape, strides and every bit."""
+    if (a.dtype, a.shape, a.stride()) != (b.dtype, b.shape, b.stride()):
+        return False
+    integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}.get(a.element_size())
+    return integer is not None and torch.equal(a.view(integer), b.view(integer))
+
+
+@contextlib.contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Vector code handles the ends of each thread's part otherwise: as many threads, same bits."""
+    before = torch.get_num_threads()
+    if before == count:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
