@@ -1,9 +1,9 @@
 """Memory and time of a training step: each row in each setting, in a process of its own.
 
 *Held*: the most bytes that are held for backward, each storage once, parameters left out; decoded
-tensors count. *Tracker* and *RSS, trimmed*: see `memory.py`; frames, which PyTorch does not know, are added
-to the tracker's peak, all of them, as if all were there at that moment. *Step*: forward and
-backward, of the plain one's in the same process, taken by turns.
+tensors count. *Tracker* and *RSS, trimmed*: see `memory.py`; frames, which PyTorch does not know,
+are added to the tracker's peak, all of them, as if all were there at that moment. *Step*: forward
+and backward, of the plain one's in the same process, taken by turns.
 """
 
 from __future__ import annotations

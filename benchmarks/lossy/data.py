@@ -74,7 +74,7 @@ def batches(part: Part, size: int, generator: torch.Generator) -> Iterator[Part]
 
 
 def augmented(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """``images`` (n, 3, side, side), moved by up to 4 pixels, zeros around, half of them flipped."""
+    """``images`` (n, 3, side, side) moved by up to `MARGIN`, half of them flipped at random."""
     count, channels, side, _ = images.shape
     top, left = torch.randint(2 * MARGIN + 1, (2, count, 1), generator=generator)
     flipped = torch.randint(2, (count, 1), generator=generator).bool()

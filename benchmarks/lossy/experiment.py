@@ -17,7 +17,7 @@ from networks import Work
 
 from . import tables
 from .costs import costs
-from .data import Data, Part, load
+from .data import Part, load
 from .gradients import quality
 from .plots import plot
 from .rows import ALONE, BASELINE, SETTINGS, rules
