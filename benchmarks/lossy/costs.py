@@ -29,6 +29,7 @@ from networks import Work
 from .rows import BASELINE, SETTINGS, hooks
 
 SECONDS = 1200  # that a process may take
+KEPT = "kept"  # a record's backend where it is a tensor, and no frame
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,12 +76,13 @@ def memory(case: Case) -> dict[str, Any]:
     trial = case.trial()
     rss = resident_bytes(trial)
     session = trial.step()
-    report = session and session.report().totals()
     gradients = trial.gradients()
+    report = session and session.report()
+    frames = sum(r.stored_bytes for r in report.records if r.backend != KEPT) if report else 0
     return {
         "rss": rss,
-        "held": report["held_bytes_peak"] if report else trial.held()["held"],
-        "tracker": tracker_bytes(trial) + (report["stored_bytes"] if report else 0),
+        "held": report.held_bytes_peak if report else trial.held()["held"],
+        "tracker": tracker_bytes(trial) + frames,
         "gradients": gradients,
     }
 

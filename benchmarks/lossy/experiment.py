@@ -24,7 +24,7 @@ from .rows import ALONE, BASELINE, SETTINGS, rules
 from .summary import Result, at_best, lines
 from .training import Run, Schedule, train, trained
 
-LENGTHS = {"short": 1, "long": 3}  # epochs, of the short schedule's
+LENGTHS = {"short": 1, "long": 2}  # epochs, of the short schedule's
 STEPS = ("training", "costs", "gradients")
 DTYPES = ("float32", "bfloat16")
 
@@ -55,7 +55,7 @@ class Command:
         self.data = load(args.data, args.images)
         self.runs_folder = args.results / "runs"
 
-    def run(self, start: str, length: str, row: str, seed: int, setting: str = ALONE) -> Run:
+    def run(self, start: str, length: str, row: str, setting: str, seed: int) -> Run:
         """The run of a row."""
         experiment = self.experiment
         schedule = experiment.starts[start]
@@ -65,10 +65,10 @@ class Command:
             experiment.options,
             start == experiment.pretrained,
             row,
+            setting,
             dataclasses.replace(schedule, epochs=epochs, batch=self.args.batch),
             seed,
             self.args.images,
-            setting,
         )
 
     def training(self) -> dict[str, Any]:
@@ -121,11 +121,12 @@ class Command:
         """Train what is not trained yet: seed by seed, so that a part of it is of use."""
         args, data = self.args, self.data.to(self.args.device)
         plan = [
-            (start, length, row, seed)
+            (start, length, row, setting, seed)
             for seed in args.seeds
             for start in args.starts
             for length in args.schedules
             for row in self.rows
+            for setting in (args.settings if row != BASELINE else [ALONE])
         ]
         epochs = sum(self.run(*key).schedule.epochs for key in plan)
         found = []
@@ -152,13 +153,13 @@ class Command:
     def _models(self) -> Iterator[tuple[str, torch.nn.Module]]:
         for start in self.args.starts:
             yield f"{start}, first", self._first_model(start)
-            run = self.run(start, self.args.schedules[-1], BASELINE, self.args.seeds[0])
+            run = self.run(start, self.args.schedules[-1], BASELINE, ALONE, self.args.seeds[0])
             if run.file(self.runs_folder, ".json").exists():
                 yield f"{start}, last", trained(run, self.args.data, self.runs_folder)
 
     def _first_model(self, start: str) -> torch.nn.Module:
         length, seed = self.args.schedules[0], self.args.seeds[0]
-        return self.run(start, length, BASELINE, seed).model(self.args.data)
+        return self.run(start, length, BASELINE, ALONE, seed).model(self.args.data)
 
     def _batch(self) -> Part:
         train, size = self.data.train, self.args.batch
@@ -200,7 +201,8 @@ def _parser(experiment: Experiment) -> argparse.ArgumentParser:
     add("--rows", nargs="+", default=experiment.rows, type=_row, help="see the head of rows.py")
     add("--starts", nargs="+", default=list(experiment.starts), choices=list(experiment.starts))
     add("--schedules", nargs="+", default=list(LENGTHS), choices=list(LENGTHS))
-    add("--epochs", type=int, help="of the short schedule; the long one has three times as many")
+    add("--settings", nargs="+", default=[ALONE], choices=list(SETTINGS), help="of the training")
+    add("--epochs", type=int, help="of the short schedule; the long one has twice as many")
     add("--seeds", nargs="+", type=int, default=range(5))
     add("--images", type=int, default=10_000, help="for training and validation")
     add("--batch", type=int, default=128)

@@ -30,13 +30,14 @@ def plot(figures: dict[str, Any], title: str, path: Path) -> None:
 
 def _accuracy(axes: Any, lines: list[dict[str, Any]]) -> None:
     starts = list(dict.fromkeys(line["start"] for line in lines))
-    rows = list(dict.fromkeys(line["row"] for line in lines if line["row"] != BASELINE))
+    lines = [line for line in lines if line["row"] != BASELINE]
+    rows = list(dict.fromkeys(_label(line) for line in lines))
     for number, start in enumerate(starts):
-        found = [line for line in lines if line["start"] == start and line["row"] in rows]
+        found = [line for line in lines if line["start"] == start]
         shift = 0.16 * (number - (len(starts) - 1) / 2)
         axes.errorbar(
             [line["difference"]["mean"] for line in found],
-            [rows.index(line["row"]) + shift for line in found],
+            [rows.index(_label(line)) + shift for line in found],
             xerr=[line["difference"]["half"] or 0 for line in found],
             fmt="o",
             capsize=3,
@@ -48,6 +49,10 @@ def _accuracy(axes: Any, lines: list[dict[str, Any]]) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("test accuracy to the baseline, points (95 %), best schedules")
     axes.legend(frameon=False)
+
+
+def _label(line: dict[str, Any]) -> str:
+    return line["row"] if line["setting"] == ALONE else f"{line['row']}, {line['setting']}"
 
 
 def _held(axes: Any, costs: list[dict[str, Any]]) -> None:

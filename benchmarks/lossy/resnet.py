@@ -16,14 +16,13 @@ RESNET = Experiment(
     network="resnet20",
     options={},
     starts={
-        "from scratch": Schedule(epochs=20, rate=0.1),
-        "fine-tuned": Schedule(epochs=3, rate=0.01),
+        "from scratch": Schedule(epochs=8, rate=0.1),
+        "fine-tuned": Schedule(epochs=2, rate=0.01),
     },
     rows=(
         "baseline",
         "pool2",
         "pool4",
-        "pool2@layer1",
         "pool4@layer1",
         "pool4@layer1,pool2@layer2",
     ),

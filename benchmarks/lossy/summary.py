@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from .intervals import Interval, interval, paired
-from .rows import BASELINE
+from .rows import ALONE, BASELINE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Result:
     start: str
     length: str
     row: str
+    setting: str
     seed: int
     validation: float
     test: float
@@ -32,6 +33,7 @@ class Line:
     start: str
     length: str
     row: str
+    setting: str
     validation: Interval
     test: Interval
     difference: Interval
@@ -39,54 +41,52 @@ class Line:
 
 
 def lines(results: Sequence[Result]) -> list[Line]:
-    """A line for each row under each schedule, the baseline under the same one."""
-    keys = dict.fromkeys((r.start, r.length, r.row) for r in results)
+    """A line for each row and setting under each schedule, the baseline under the same one."""
+    groups = _groups(results)
     return [
         Line(
-            *(start, length, row),
-            interval(list(_by_seed(results, start, length, row, "validation").values())),
-            interval(list(_by_seed(results, start, length, row, "test").values())),
-            _difference(results, start, (length, row), (length, BASELINE)),
-            best_length(results, start, row) == length,
+            *(start, length, row, setting),
+            interval(list(group["validation"].values())),
+            interval(list(group["test"].values())),
+            paired(group["test"], groups[(start, length, *_BASELINE)]["test"]),
+            best_length(results, start, row, setting) == length,
         )
-        for start, length, row in keys
+        for (start, length, row, setting), group in groups.items()
     ]
 
 
 def at_best(results: Sequence[Result]) -> list[Line]:
-    """A line for each row under its best schedule, the baseline under its own best one."""
-    found = []
+    """A line for each row and setting under its best schedule, the baseline under its own."""
+    groups, found = _groups(results), []
     for line in lines(results):
         if line.best:
-            baseline = best_length(results, line.start, BASELINE), BASELINE
-            mine = line.length, line.row
-            difference = _difference(results, line.start, mine, baseline)
+            mine = groups[line.start, line.length, line.row, line.setting]
+            length = best_length(results, line.start, *_BASELINE)
+            theirs = groups[(line.start, length, *_BASELINE)]
+            difference = paired(mine["test"], theirs["test"])
             found.append(dataclasses.replace(line, difference=difference))
     return found
 
 
-def best_length(results: Sequence[Result], start: str, row: str) -> str:
+def best_length(results: Sequence[Result], start: str, row: str, setting: str) -> str:
     """The schedule under which the row's mean validation accuracy is highest."""
-    lengths = dict.fromkeys(r.length for r in results if (r.start, r.row) == (start, row))
-    return max(
-        lengths,
-        key=lambda length: statistics.fmean(
-            _by_seed(results, start, length, row, "validation").values()
-        ),
-    )
-
-
-def _difference(
-    results: Sequence[Result], start: str, mine: tuple[str, str], theirs: tuple[str, str]
-) -> Interval:
-    return paired(*(_by_seed(results, start, *key, "test") for key in (mine, theirs)))
-
-
-def _by_seed(
-    results: Sequence[Result], start: str, length: str, row: str, what: str
-) -> dict[int, float]:
-    return {
-        r.seed: getattr(r, what)
-        for r in results
-        if (r.start, r.length, r.row) == (start, length, row)
+    means = {
+        length: statistics.fmean(group["validation"].values())
+        for (start_, length, *row_), group in _groups(results).items()
+        if (start_, *row_) == (start, row, setting)
     }
+    return max(means, key=means.__getitem__)
+
+
+_BASELINE = (BASELINE, ALONE)
+
+
+def _groups(results: Sequence[Result]) -> dict[tuple[str, ...], dict[str, dict[int, float]]]:
+    """Accuracies by start, length, row and setting; then "validation" or "test"; then seed."""
+    groups: dict[tuple[str, ...], dict[str, dict[int, float]]] = {}
+    for r in results:
+        key = (r.start, r.length, r.row, r.setting)
+        group = groups.setdefault(key, {"validation": {}, "test": {}})
+        group["validation"][r.seed] = r.validation
+        group["test"][r.seed] = r.test
+    return groups

@@ -11,7 +11,7 @@ from .summary import Line
 
 MEASURES = {"held": "held", "tracker": "tracker", "rss": "RSS, trimmed"}
 ACCURACY = (
-    *("start", "schedule", "row", "seeds", "validation, %", "test, %"),
+    *("start", "schedule", "row", "setting", "seeds", "validation, %", "test, %"),
     *("to baseline, points", "best schedule"),
 )
 COSTS = (
@@ -26,7 +26,7 @@ def accuracy(lines: Sequence[Line]) -> list[list[str]]:
     """Cells of lines."""
     return [
         [
-            *(line.start, line.length, line.row, str(line.test.count)),
+            *(line.start, line.length, line.row, line.setting, str(line.test.count)),
             f"{line.validation:.2f}",
             f"{line.test:.2f}",
             "" if line.row == BASELINE else f"{line.difference:+.2f}",
@@ -52,7 +52,7 @@ def costs(figures: Sequence[dict[str, Any]]) -> list[list[str]]:
                 *(cell for pair in sizes for cell in pair),
                 f"{1e3 * f['seconds']:.0f}",
                 f"{f['of_plain']:.2f}x",
-                "yes" if f["gradients"] == alone["gradients"] else "NO",
+                "yes" if f["gradients"] == alone["gradients"] else "no",
             ]
         )
     return cells

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from actdma.measure import zoo
 
 from .data import Data, Part, batches
-from .rows import ALONE, BASELINE, hooks
+from .rows import BASELINE, hooks
 
 OPTIMISERS = {
     "sgd": lambda parameters, **options: torch.optim.SGD(
@@ -59,10 +59,10 @@ class Run:
     options: Mapping[str, Any]
     pretrained: bool
     row: str
+    setting: str
     schedule: Schedule
     seed: int
     images: int
-    setting: str = ALONE
 
     def file(self, folder: Path, suffix: str) -> Path:
         """Where it keeps something; runs that differ in anything have other files."""
