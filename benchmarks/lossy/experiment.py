@@ -162,8 +162,9 @@ class Command:
         return self.run(start, length, BASELINE, ALONE, seed).model(self.args.data)
 
     def _batch(self) -> Part:
+        """One batch in memory of its own: a view would keep all images."""
         train, size = self.data.train, self.args.batch
-        return Part(train.images[:size], train.labels[:size])
+        return Part(train.images[:size].clone(), train.labels[:size].clone())
 
 
 def main(experiment: Experiment) -> None:

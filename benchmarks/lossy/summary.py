@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from .intervals import Interval, interval, paired
 from .rows import ALONE, BASELINE
 
+_BASELINE = (BASELINE, ALONE)
+
 
 @dataclasses.dataclass(frozen=True)
 class Result:
@@ -76,9 +78,6 @@ def best_length(results: Sequence[Result], start: str, row: str, setting: str) -
         if (start_, *row_) == (start, row, setting)
     }
     return max(means, key=means.__getitem__)
-
-
-_BASELINE = (BASELINE, ALONE)
 
 
 def _groups(results: Sequence[Result]) -> dict[tuple[str, ...], dict[str, dict[int, float]]]:
