@@ -222,33 +222,35 @@ def test_gradients_of_other_layers_are_exact():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("experiment", "row", "options"),
-    [("resnet", "pool2", ("--starts", "from scratch")), ("resmlp", "bsr16-0.15", ())],
+    ("experiment", "row", "dtype", "options"),
+    [
+        ("resnet", "pool2", "float32", ("--starts", "from scratch")),
+        ("resmlp", "bsr16-0.15", "bfloat16", ()),
+    ],
 )
-def test_command(folder, tmp_path, experiment, row, options):
+def test_command(folder, tmp_path, experiment, row, dtype, options):
     """Two steps of training, and everything that is said of them."""
     command = [sys.executable, "-m", f"lossy.{experiment}", "--data", folder, "--rows", row]
     command += ["--results", tmp_path, "--docs", tmp_path / "lossy.md", *options]
     command += ["--epochs", "1", "--seeds", "0", "1", "--images", "40", "--batch", "16"]
-    command += ["--schedules", "short", "--rounds", "1"]
+    command += ["--schedules", "short", "--rounds", "1", "--dtypes", dtype]
     subprocess.run(command, cwd=BENCHMARKS, env=os.environ, check=True, timeout=600)
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert [(x["row"], x["test"]["count"]) for x in figures["by_schedule"]] == [
         (BASELINE, 2),
         (row, 2),
     ]
-    costs = {(f["dtype"], f["row"], f["setting"]): f for f in figures["costs"]}
-    assert len(costs) == 2 * 2 * 2
-    for dtype in ("float32", "bfloat16"):
-        plain, alone = costs[dtype, BASELINE, ALONE], costs[dtype, row, ALONE]
-        assert costs[dtype, BASELINE, STACKED]["gradients"] == plain["gradients"]
-        assert alone["gradients"] != plain["gradients"]
-        assert alone["held"] < 0.8 * plain["held"]
-        assert costs[dtype, row, STACKED]["held"] < 0.6 * plain["held"]
+    costs = {(f["row"], f["setting"]): f for f in figures["costs"] if f["dtype"] == dtype}
+    assert len(costs) == len(figures["costs"]) == 2 * 2
+    plain, alone = costs[BASELINE, ALONE], costs[row, ALONE]
+    assert costs[BASELINE, STACKED]["gradients"] == plain["gradients"]
+    assert alone["gradients"] != plain["gradients"]
+    assert alone["held"] < 0.8 * plain["held"]
+    assert costs[row, STACKED]["held"] < 0.6 * plain["held"]
     assert {g["weights"] for g in figures["gradients"]} == {
         "from scratch, first",
         "from scratch, last",
     }
     text = (tmp_path / "lossy.md").read_text()
-    assert text.count(f"| {row} |") == 2 + 4 + 2
+    assert text.count(f"| {row} |") == 2 + 2 + 2
     assert (tmp_path / f"{experiment}.png").stat().st_size > 10_000

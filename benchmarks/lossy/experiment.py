@@ -131,16 +131,15 @@ class Command:
         epochs = sum(self.run(*key).schedule.epochs for key in plan)
         found = []
         with tqdm(total=epochs, unit="epoch") as bar:
+
+            def epoch_done(figures: dict[str, float]) -> None:
+                bar.set_postfix(figures, refresh=False)
+                bar.update()
+
             for key in plan:
                 bar.set_description(", ".join(map(str, key)))
-                result = train(
-                    self.run(*key),
-                    data,
-                    args.data,
-                    self.runs_folder,
-                    args.device,
-                    lambda figures: bar.set_postfix(figures) or bar.update(),
-                )
+                run = self.run(*key)
+                result = train(run, data, args.data, self.runs_folder, args.device, epoch_done)
                 found.append(Result(*key, result["validation"], result["test"]))
         return found
 

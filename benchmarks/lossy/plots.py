@@ -17,8 +17,10 @@ def plot(figures: dict[str, Any], title: str, path: Path) -> None:
 
     panels = {"at_best": _accuracy, "costs": _held, "gradients": _gradients}
     panels = {step: draw for step, draw in panels.items() if figures.get(step)}
+    rows = max(len(figures.get(step, ())) for step in ("at_best", "costs"))
+    size = (6.5 * len(panels), max(5, 0.14 * rows))
     figure, axes = pyplot.subplots(
-        1, len(panels), squeeze=False, figsize=(6.5 * len(panels), 5), layout="constrained"
+        1, len(panels), squeeze=False, figsize=size, layout="constrained"
     )
     for axis, (step, draw) in zip(axes[0], panels.items(), strict=True):
         draw(axis, figures[step])
