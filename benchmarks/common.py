@@ -100,7 +100,7 @@ def publish(
     if args.docs:
         lines = [columns, ["---"] * len(columns), *rows]
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        command = shlex.join(["python", *sys.argv])
+        command = shlex.join(["python", *sys.orig_argv[1:]])
         update_section(args.docs, f"## {title}", f"{caption}.\n\n`{command}`\n\n{body}")
 
 

@@ -123,7 +123,7 @@ def measure(row: Row, threads: int, everything: bool) -> dict[str, Any]:
     """What this process, a fresh one, needs for the row; RSS alone unless ``everything``."""
     torch.set_num_threads(threads)
     work = torch.load(row.work, weights_only=False)
-    trial = Trial(work, row.variant, row.dtype, row.order)
+    trial = Trial(work, VARIANTS[row.variant], row.dtype, row.order)
     rss = resident_bytes(trial)
     if not everything:
         return {"rss": rss}

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import publish
+from images import CLASSES
 from torch.nn import functional as F
 
 import actdma
@@ -28,7 +29,6 @@ from actdma.codecs import best_codec
 from actdma.frame import FRAME_BYTES, Codec, DType, Frame
 from actdma.native import NativeBackend
 from networks import (
-    CLASSES,
     EFFICIENTNET_LITE0,
     GELU_TRANSFORMER,
     ORDERS,

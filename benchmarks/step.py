@@ -46,7 +46,7 @@ class Stepper:
     """A row: its copy of the network, and what its steps took."""
 
     def __init__(self, work: Work, variant: str) -> None:
-        self.trial = Trial(copy.deepcopy(work), variant)
+        self.trial = Trial(copy.deepcopy(work), VARIANTS[variant])
         self.held = self.trial.held()
         self._optimiser = torch.optim.SGD(self.trial.model.parameters(), lr=1e-4, momentum=0.9)
         self.trial.step()  # a warm-up

@@ -60,9 +60,9 @@ class Trial:
     """Training steps of a network in the way of a variant; the work's model is its own."""
 
     def __init__(
-        self, work: Work, variant: str, dtype: str = "float32", order: str = "contiguous"
+        self, work: Work, variant: Variant, dtype: str = "float32", order: str = "contiguous"
     ) -> None:
-        self.variant = VARIANTS[variant]
+        self.variant = variant
         self.model = work.model.to(memory_format=ORDERS[order])
         self.images = work.images.to(memory_format=ORDERS[order])
         self.labels = work.labels

@@ -1,5 +1,8 @@
 """Fixtures of several files."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 import actdma
@@ -27,3 +30,11 @@ def backend(request):
             yield card
     else:
         yield {"reference": ReferenceBackend, "native": NativeBackend}[request.param]()
+
+
+@pytest.fixture(scope="session")
+def data():
+    """A folder with CIFAR-10 and published weights, as the head of benchmarks/networks.py says."""
+    if "ACTDMA_DATA" not in os.environ:
+        pytest.skip("ACTDMA_DATA does not name a folder with CIFAR-10 and published weights")
+    return Path(os.environ["ACTDMA_DATA"])
