@@ -1,5 +1,6 @@
 """The experiments with lossy activations: runs that resume, their arithmetic, a short command."""
 
+import copy
 import dataclasses
 import json
 import os
@@ -15,7 +16,7 @@ from lossy.gradients import quality
 from lossy.intervals import interval, paired
 from lossy.rows import ALONE, BASELINE, STACKED, rules
 from lossy.summary import Result, at_best, lines
-from lossy.training import Run, Schedule, train, trained
+from lossy.training import Run, Schedule, epoch_seed, train, trained
 from torch import nn
 
 from actdma.codecs import Bsr, Pool
@@ -107,6 +108,23 @@ def test_seeds_schedules_and_rows_make_other_runs(parts, tmp_path):
     assert len({r.file(tmp_path, ".json") for r in runs}) == len(runs)
     losses = [train(r, parts, tmp_path, tmp_path)["history"][0]["loss"] for r in runs[:3]]
     assert losses[0] != losses[1]
+
+
+def test_every_seed_and_epoch_has_its_own_order():
+    orders = {
+        tuple(torch.randperm(9, generator=generator).tolist())
+        for seed in range(6)
+        for epoch in range(6)
+        for generator in [torch.Generator().manual_seed(epoch_seed(seed, epoch))]
+    }
+    assert len(orders) == 36
+
+
+def test_seeds_differ_from_the_same_weights(parts, tmp_path, monkeypatch):
+    model = zoo.build("relu-cnn")
+    monkeypatch.setattr(Run, "model", lambda self, weights: copy.deepcopy(model))
+    losses = {train(run(seed=s), parts, tmp_path, tmp_path)["history"][0]["loss"] for s in range(4)}
+    assert len(losses) == 4
 
 
 def test_too_few_images(parts, tmp_path):

@@ -147,12 +147,20 @@ def accuracy(model: nn.Module, part: Part) -> float:
     return 100 * right / len(part)
 
 
+def epoch_seed(seed: int, epoch: int) -> int:
+    """A seed of 32 bits, of which PyTorch's generator looks at no more; other epochs have others,
+    and so have those of other runs."""
+    digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "little")
+
+
 def _train_epoch(
     run: Run, model: nn.Module, optimiser: torch.optim.Optimizer, part: Part, epoch: int
 ) -> float:
     """The mean loss of an epoch, whose randomness depends on seed and epoch alone."""
-    generator = torch.Generator().manual_seed(run.seed << 32 | epoch)
-    torch.manual_seed(run.seed << 32 | epoch)  # dropout
+    seed = epoch_seed(run.seed, epoch)
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)  # dropout
     steps = len(part) // run.schedule.batch
     saved = hooks(run.row, run.setting)
     total = 0.0
