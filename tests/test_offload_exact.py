@@ -244,6 +244,17 @@ def test_autocasts_copies_of_parameters_are_cast_again():
         y.backward()
 
 
+def test_the_report_says_what_is_held_and_counts_no_ratio_for_what_no_codec_saw():
+    model = conv(nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3))
+    report = assert_same(model, torch.randn(4, 3, 34, 34), codec="raw")
+    text = str(report)
+    assert "made again" in text
+    assert "shape" in text
+    assert report.totals()["raw_bytes"] == sum(r.raw_bytes for r in report.records)
+    assert all(not r.raw_bytes for r in report.records if r.form in ("made again", "shape"))
+    assert [r.to_dict()["ratio"] for r in report.records if r.form == "shape"] == [None]
+
+
 def test_running_statistics_are_touched_once():
     model = activated(nn.ReLU())
     with offload(model, exact=True):

@@ -28,6 +28,7 @@ class CodedSpan(Span):
         self._need = need
         self._like = _Like(t)
         self._code: PackedSpan | None = None
+        record.raw_bytes = 0
         code = need.encode(t)
         if code is not None:
             self._view = View.of(code)

@@ -10,7 +10,7 @@ ALIGN = "><<<>>>>>"  # of the columns
 def title(report: Report) -> str:
     """What was run, in one line."""
     options = report.environment.get("options")
-    codecs = "/".join(sorted({r.codec for r in report.records})) or "nothing"
+    codecs = "/".join(sorted({r.codec for r in report.records if r.codec})) or "nothing"
     ran = f"{options['model']}, batch {options['batch']}, {options['dtype']}: " if options else ""
     return f"{ran}{len(report.records)} saved tensors, {codecs} through {through(report)}"
 
@@ -48,7 +48,7 @@ def cells(report: Report, record: Record) -> list[str]:
         record.dtype,
         f"{record.raw_bytes / 1e6:.2f}",
         f"{record.zero_fraction:.1%}",
-        f"{record.ratio:.2f}",
+        f"{record.ratio:.2f}" if record.stored_bytes else record.form,
         _number(_rate(report, record, "compress")),
         _number(_rate(report, record, "decompress")),
     ]
