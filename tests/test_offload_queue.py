@@ -319,6 +319,7 @@ def test_a_forked_child_trains_in_a_session_of_its_own():
     if not child:
         code = 1
         with contextlib.suppress(BaseException):
+            torch.set_num_threads(1)  # as a data loader's: OpenMP's threads stay with the parent
             good = step(offload(queue_bytes=1 << 20))
             try:
                 step(shared)
