@@ -1,15 +1,19 @@
 #include "bsr.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "arithmetic.hpp"
 #include "bits.hpp"
+#include "kernels.hpp"
+#include "workers.hpp"
 
 namespace actdma::native {
 namespace {
 
 constexpr size_t kMaskBytes = 4;
+constexpr size_t kMostBlockBytes = 32 * 32 * sizeof(uint32_t);
 
 // An element's absolute value as float32 bits.
 constexpr uint32_t kExponent = 0x7F800000;
@@ -97,24 +101,95 @@ Status for_groups(size_t blocks, const BsrShape& shape, Step step) {
   return kGood;
 }
 
-}  // namespace
+// Blocks as they are, to be measured.
+class RawBlocks {
+ public:
+  RawBlocks(const uint8_t* raw, const BsrShape& shape)
+      : raw_(raw), block_bytes_(size_t(4) << shape.words_log2()), norm_(norm_of(shape)) {}
 
-uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape, uint8_t* out,
-                    uint8_t* histogram) {
-  const DefaultArithmetic arithmetic;
-  const NormOf norm_of_block = norm_of(shape);
+  uint32_t norm(size_t block) const { return norm_(raw_ + block * block_bytes_); }
+  void copy(size_t block, uint8_t* to) const {
+    std::memcpy(to, raw_ + block * block_bytes_, block_bytes_);
+  }
+
+ private:
+  const uint8_t* raw_;
+  size_t block_bytes_;
+  NormOf norm_;
+};
+
+// Blocks of a matrix.
+class MatrixBlocks {
+ public:
+  MatrixBlocks(const Matrix& matrix, const BsrShape& shape)
+      : matrix_(matrix),
+        columns_(shape.columns),
+        block_(shape.block),
+        element_(shape.kind == kBsrFp32 ? 4 : 2) {}
+
+  void copy(size_t block, uint8_t* to) const {
+    const size_t row = block / columns_ * block_, column = block % columns_ * block_;
+    const size_t rows = std::min(block_, matrix_.rows - row);
+    const size_t columns = std::min(block_, matrix_.columns - column);
+    const uint8_t* from = matrix_.elements + (row * matrix_.columns + column) * element_;
+    const size_t pitch = matrix_.columns * element_;
+    if (columns == block_) {
+      for (size_t r = 0; r < rows; r++) copy_row(from + r * pitch, to + r * block_ * element_);
+    } else {
+      std::memset(to, 0, rows * block_ * element_);
+      for (size_t r = 0; r < rows; r++) {
+        std::memcpy(to + r * block_ * element_, from + r * pitch, columns * element_);
+      }
+    }
+    std::memset(to + rows * block_ * element_, 0, (block_ - rows) * block_ * element_);
+  }
+
+ private:
+  // A whole one: 8, 16, 32, 64 or 128 bytes.
+  void copy_row(const uint8_t* from, uint8_t* to) const {
+    const size_t bytes = block_ * element_;
+    if (bytes == 8) {
+      std::memcpy(to, from, 8);
+    } else {
+      for (size_t i = 0; i < bytes; i += 16) std::memcpy(to + i, from + i, 16);
+    }
+  }
+
+  Matrix matrix_;
+  size_t columns_, block_, element_;
+};
+
+// Blocks of a matrix whose norms are known.
+class KnownBlocks {
+ public:
+  KnownBlocks(const MeasuredBlocks& blocks, const BsrShape& shape)
+      : blocks_(blocks.matrix, shape), norms_(blocks.norms), first_(blocks.first) {}
+
+  uint32_t norm(size_t block) const { return norms_[first_ + block]; }
+  void copy(size_t block, uint8_t* to) const { blocks_.copy(first_ + block, to); }
+
+ private:
+  MatrixBlocks blocks_;
+  const uint32_t* norms_;
+  size_t first_;
+};
+
+template <class Blocks>
+uint8_t* encode(const Blocks& blocks, size_t raw_bytes, const BsrShape& shape, uint8_t* out,
+                uint8_t* histogram) {
   const size_t block_bytes = size_t(4) << shape.words_log2();
   uint32_t counts[kHistogramBins] = {};
+  size_t block = 0;
   for_groups(raw_bytes / block_bytes, shape, [&](size_t group) {
     uint8_t* const mask_at = out;
     uint32_t mask = 0;
     out += kMaskBytes;
-    for (size_t i = 0; i < group; i++, raw += block_bytes) {
-      const uint32_t norm = norm_of_block(raw);
+    for (size_t i = 0; i < group; i++, block++) {
+      const uint32_t norm = blocks.norm(block);
       counts[histogram_bin(norm)]++;
       if (norm < shape.threshold) continue;
       mask |= 1u << i;
-      std::memcpy(out, raw, block_bytes);
+      blocks.copy(block, out);
       out += block_bytes;
     }
     store(mask_at, mask);
@@ -124,22 +199,89 @@ uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape,
   return out;
 }
 
-Status decode_bsr(const uint8_t*& in, const uint8_t* end, const BsrShape& shape, uint8_t* out,
-                  size_t raw_bytes) {
+// Calls step(where it lies in the payload, or null) for every block, until one is not good.
+template <class Step>
+Status walk(const uint8_t*& in, const uint8_t* end, const BsrShape& shape, size_t raw_bytes,
+            Step step) {
   const size_t block_bytes = size_t(4) << shape.words_log2();
   return for_groups(raw_bytes / block_bytes, shape, [&](size_t group) {
     if (size_t(end - in) < kMaskBytes) return kBadLength;
     const auto mask = load<uint32_t>(in);
     in += kMaskBytes;
     if (group < 32 && mask >> group) return kBadBlock;
-    for (size_t i = 0; i < group; i++, out += block_bytes) {
-      if (!(mask >> i & 1)) {
-        std::memset(out, 0, block_bytes);
-        continue;
+    for (size_t i = 0; i < group; i++) {
+      const bool kept = mask >> i & 1;
+      if (kept && size_t(end - in) < block_bytes) return kBadLength;
+      const Status status = step(kept ? in : nullptr);
+      if (status != kGood) return status;
+      if (kept) in += block_bytes;
+    }
+    return kGood;
+  });
+}
+
+}  // namespace
+
+size_t blocks_of(const Matrix& matrix, const BsrShape& shape) {
+  const auto whole = [&](size_t size) { return size / shape.block + (size % shape.block != 0); };
+  return whole(matrix.rows) * whole(matrix.columns);
+}
+
+void measure_blocks(const Matrix& matrix, const BsrShape& shape, uint32_t* norms, size_t threads) {
+  const NormOf norm_of_block = norm_of(shape);
+  const MatrixBlocks blocks(matrix, shape);
+  const size_t rows = blocks_of(matrix, shape) / shape.columns;
+  std::atomic<size_t> next{0};
+  run_in(std::min(threads, rows), [&] {
+    const DefaultArithmetic arithmetic;
+    alignas(kLineBytes) uint8_t copy[kMostBlockBytes];
+    for (size_t row; (row = next++) < rows;) {
+      for (size_t block = row * shape.columns; block < (row + 1) * shape.columns; block++) {
+        blocks.copy(block, copy);
+        norms[block] = norm_of_block(copy);
       }
-      if (size_t(end - in) < block_bytes) return kBadLength;
-      std::memcpy(out, in, block_bytes);
-      in += block_bytes;
+    }
+  });
+}
+
+uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape, uint8_t* out,
+                    uint8_t* histogram) {
+  const DefaultArithmetic arithmetic;
+  return encode(RawBlocks(raw, shape), raw_bytes, shape, out, histogram);
+}
+
+uint8_t* encode_bsr(const MeasuredBlocks& blocks, size_t raw_bytes, const BsrShape& shape,
+                    uint8_t* out, uint8_t* histogram) {
+  return encode(KnownBlocks(blocks, shape), raw_bytes, shape, out, histogram);
+}
+
+Status decode_bsr(const uint8_t*& in, const uint8_t* end, const BsrShape& shape, uint8_t* out,
+                  size_t raw_bytes) {
+  const size_t block_bytes = size_t(4) << shape.words_log2();
+  return walk(in, end, shape, raw_bytes, [&](const uint8_t* kept) {
+    if (kept) {
+      std::memcpy(out, kept, block_bytes);
+    } else {
+      std::memset(out, 0, block_bytes);
+    }
+    out += block_bytes;
+    return kGood;
+  });
+}
+
+Status KeptBlocks::take(const uint8_t*& in, const uint8_t* end, const BsrShape& shape,
+                        size_t raw_bytes) {
+  if (shape.columns != columns || size_t(4) << shape.words_log2() != block_bytes)
+    return kBadReserved;
+  return walk(in, end, shape, raw_bytes, [&](const uint8_t* block) {
+    if (row == rows || (block && kept == most)) return kBadLength;
+    if (block) {
+      std::memcpy(values + kept * block_bytes, block, block_bytes);
+      col[kept++] = static_cast<int64_t>(column);
+    }
+    if (++column == columns) {
+      column = 0;
+      crow[++row] = static_cast<int64_t>(kept);
     }
     return kGood;
   });

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "bits.hpp"
-#include "bsr.hpp"
 #include "pool.hpp"
 
 namespace actdma::native {
@@ -124,14 +123,15 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
 // Writes the payload, and to `extension` what lies between it and the trailer.
 static uint8_t* encode_payload(const Kernels& kernels, const uint8_t* raw,
                                const uint32_t d[kHeaderWords], uint8_t* out, uint8_t* extension,
-                               Side& side) {
+                               Side& side, const MeasuredBlocks* blocks) {
   const Coding coding = coding_of(d);
   side.rows = out;
   switch (coding.codec) {
     case kCodecPool:
       return encode_pool(raw, PoolShape(d), out);
     case kCodecBsr:
-      return encode_bsr(raw, d[kDescRawLow], BsrShape(d), out, extension);
+      return blocks ? encode_bsr(*blocks, d[kDescRawLow], BsrShape(d), out, extension)
+                    : encode_bsr(raw, d[kDescRawLow], BsrShape(d), out, extension);
     default:
       return encode_blocks(kernels, raw, d[kDescRawLow], out, coding, side);
   }
@@ -153,7 +153,7 @@ static Status decode_payload(const Kernels& kernels, const uint8_t*& in, const u
 }
 
 size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* descriptor,
-                    uint8_t* out, bool past_caches, size_t* set) {
+                    uint8_t* out, bool past_caches, size_t* set, const MeasuredBlocks* blocks) {
   uint32_t d[kHeaderWords];
   std::memcpy(d, descriptor, kHeaderBytes);
   std::memcpy(out, d, kHeaderBytes);
@@ -161,7 +161,7 @@ size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* d
   side.frame_crc = kernels.crc32c(0, out, kHeaderBytes);
   uint8_t* const payload = out + kHeaderBytes;
   uint8_t extension[kHistogramBytes];
-  uint8_t* const end = encode_payload(kernels, raw, d, payload, extension, side);
+  uint8_t* const end = encode_payload(kernels, raw, d, payload, extension, side, blocks);
   const auto payload_bytes = static_cast<size_t>(end - payload);
   uint8_t* const padded_end = payload + padded(payload_bytes);
   const size_t extended = extension_bytes(coding_of(d).codec);
@@ -191,22 +191,27 @@ Status read_descriptor(const Kernels& kernels, const uint8_t* bytes, uint32_t wo
                           kBuiltIn);
 }
 
-Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
-                    uint8_t* out, size_t out_bytes, bool past_caches) {
+// What is wrong with the descriptor of the frame `packet`; `d` gets its words.
+static Status begin_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
+                          uint32_t d[kHeaderWords]) {
   if (packet_bytes < kHeaderBytes) return kBadLength;
-  uint32_t d[kHeaderWords];
   const Status status = read_descriptor(kernels, packet, d);
   if (status != kGood) return status;
-  if ((d[kDescKind] >> 8 & 0xFF) != kTransfer) return kBadOperation;
-  if (d[kDescRawLow] != out_bytes) return kBadRawBytes;
+  return (d[kDescKind] >> 8 & 0xFF) == kTransfer ? kGood : kBadOperation;
+}
+
+// What is wrong with the rest, of which read(in, end, side) reads the payload and moves `in` to its
+// end.
+template <class Read>
+static Status read_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
+                         const uint32_t d[kHeaderWords], Side side, Read read) {
   if (packet_bytes % 64 || packet_bytes < 2 * kHeaderBytes) return kBadLength;
 
-  Side side{true, past_caches};
   side.frame_crc = kernels.crc32c(0, packet, kHeaderBytes);
   const uint8_t* const payload = packet + kHeaderBytes;
   const uint8_t* const trailer = packet + packet_bytes - kHeaderBytes;
   const uint8_t* in = payload;
-  const Status payload_status = decode_payload(kernels, in, trailer, d, out, side);
+  const Status payload_status = read(in, trailer, side);
   if (payload_status != kGood) return payload_status;
   const auto payload_bytes = static_cast<size_t>(in - payload);
   if (payload + padded(payload_bytes) + extension_bytes(coding_of(d).codec) != trailer)
@@ -224,6 +229,31 @@ Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet
   if (t[kTrailCrc] != kernels.crc32c(side.frame_crc, side.rows, rest)) return kBadFrameCrc;
   if (t[kTrailRawCrc] != side.raw_crc) return kBadRawCrc;
   return kGood;
+}
+
+Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
+                    uint8_t* out, size_t out_bytes, bool past_caches) {
+  uint32_t d[kHeaderWords];
+  const Status status = begin_frame(kernels, packet, packet_bytes, d);
+  if (status != kGood) return status;
+  if (d[kDescRawLow] != out_bytes) return kBadRawBytes;
+  return read_frame(kernels, packet, packet_bytes, d, Side{true, past_caches},
+                    [&](const uint8_t*& in, const uint8_t* end, Side& side) {
+                      return decode_payload(kernels, in, end, d, out, side);
+                    });
+}
+
+Status take_kept_blocks(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
+                        KeptBlocks& blocks) {
+  uint32_t d[kHeaderWords];
+  const Status status = begin_frame(kernels, packet, packet_bytes, d);
+  if (status != kGood) return status;
+  if (coding_of(d).codec != kCodecBsr) return kBadCodec;
+  return read_frame(kernels, packet, packet_bytes, d, Side{true},
+                    [&](const uint8_t*& in, const uint8_t* end, Side& side) {
+                      side.rows = in;
+                      return blocks.take(in, end, BsrShape(d), d[kDescRawLow]);
+                    });
 }
 
 }  // namespace actdma::native

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "blocks.hpp"
+#include "bsr.hpp"
 
 namespace actdma::native {
 
@@ -28,14 +29,20 @@ Status decode_blocks(const Kernels& kernels, const uint8_t*& in, size_t bytes, u
 // Writes the frame of `raw`, which is as long as its good `descriptor` says, to `out`
 // (frame_bound(descriptor) + kEncodeSlack bytes long) and returns the frame's length.
 // `past_caches`: it is large and not read again soon. `set`, unless null, gets how many elements
-// have a bit set (0 of codecs that do not look).
+// have a bit set (0 of codecs that do not look). `blocks`, unless null, is what a frame of bsr is
+// made of, in place of `raw`.
 size_t encode_frame(const Kernels& kernels, const uint8_t* raw, const uint8_t* descriptor,
-                    uint8_t* out, bool past_caches = false, size_t* set = nullptr);
+                    uint8_t* out, bool past_caches = false, size_t* set = nullptr,
+                    const MeasuredBlocks* blocks = nullptr);
 
 // Reads the frame `packet` to `out`; kBadRawBytes unless `out_bytes` is what it holds.
 // `past_caches`: `out` is large and not read again soon.
 Status decode_frame(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
                     uint8_t* out, size_t out_bytes, bool past_caches);
+
+// Reads the kept blocks of the bsr frame `packet`.
+Status take_kept_blocks(const Kernels& kernels, const uint8_t* packet, size_t packet_bytes,
+                        KeptBlocks& blocks);
 
 // What is wrong with the descriptor at `bytes`; `words` gets its words.
 Status read_descriptor(const Kernels& kernels, const uint8_t* bytes, uint32_t words[kHeaderWords]);

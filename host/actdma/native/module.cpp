@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bits.hpp"
 #include "block_sparse.hpp"
 #include "codec.hpp"
 #include "tensor.hpp"
@@ -98,6 +99,92 @@ Frames py_encode_frames(const py::object& raw, const py::object& descriptors, co
   return {std::move(lengths), zeros_of(heads.data(), from.size(), set)};
 }
 
+// Whether `bytes` are those of so many elements in three dimensions.
+bool holds(size_t bytes, size_t element_bytes, std::initializer_list<size_t> shape) {
+  size_t product = element_bytes;
+  for (const size_t size : shape) {
+    if (__builtin_mul_overflow(product, size, &product)) return false;
+  }
+  return product == bytes;
+}
+
+// A matrix' shape in blocks, as parameter 0 of a descriptor says; the threshold is not looked at.
+BsrShape bsr_shape(const Matrix& matrix, uint32_t parameter) {
+  uint32_t words[kHeaderWords] = {};
+  words[kDescParameters] = parameter;
+  BsrShape shape(words);
+  shape.columns = 1;
+  if (!shape.good(shape.kind == kBsrFp32 ? 4 : 2)) {
+    throw py::value_error("the parameter is none of codec bsr");
+  }
+  const size_t columns = matrix.columns / shape.block + (matrix.columns % shape.block != 0);
+  if (matrix.rows == 0 || columns == 0 || columns > UINT32_MAX) {
+    throw py::value_error("the matrix is empty or too wide");
+  }
+  shape.columns = static_cast<uint32_t>(columns);
+  return shape;
+}
+
+// The bytes of a matrix' elements, checked.
+Matrix matrix_of(const Buffer& elements, size_t rows, size_t columns, uint32_t kind) {
+  if (!holds(elements.size(), kind == kBsrFp32 ? 4 : 2, {rows, columns})) {
+    throw py::value_error("the data is not that of the matrix");
+  }
+  return {elements.data(), rows, columns};
+}
+
+void py_measure_blocks(const py::object& elements, size_t rows, size_t columns, uint32_t parameter,
+                       const py::object& norms, size_t threads) {
+  const Buffer from(elements, PyBUF_SIMPLE), to(norms, PyBUF_WRITABLE);
+  const Matrix matrix = matrix_of(from, rows, columns, parameter >> 16 & 0xFF);
+  const BsrShape shape = bsr_shape(matrix, parameter);
+  if (!holds(to.size(), sizeof(uint32_t), {blocks_of(matrix, shape)}) ||
+      reinterpret_cast<uintptr_t>(to.data()) % sizeof(uint32_t)) {
+    throw py::value_error("norms are not those of the matrix' blocks, or not aligned");
+  }
+  const py::gil_scoped_release unlocked;
+  measure_blocks(matrix, shape, reinterpret_cast<uint32_t*>(to.data()), threads);
+}
+
+std::vector<size_t> py_encode_matrix(const py::object& elements, size_t rows, size_t columns,
+                                     const py::object& norms, const py::object& descriptors,
+                                     const py::object& out, size_t threads) {
+  const Buffer from(elements, PyBUF_SIMPLE), measured(norms, PyBUF_SIMPLE),
+      heads(descriptors, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
+  const Kernels& kernels = active_kernels();
+  std::vector<RawFrame> frames;
+  size_t first = 0, blocks = 0, bound = kEncodeSlack;
+  for (size_t at = 0; at + kHeaderBytes <= heads.size(); at += kHeaderBytes) {
+    const uint8_t* const head = heads.data() + at;
+    frames.push_back(raw_frame(kernels, nullptr, SIZE_MAX, head));
+    uint32_t words[kHeaderWords];
+    std::memcpy(words, head, kHeaderBytes);
+    const BsrShape shape(words);
+    const Matrix matrix = matrix_of(from, rows, columns, shape.kind);
+    if ((words[kDescKind] >> 16 & 0xFF) != kCodecBsr ||
+        bsr_shape(matrix, words[kDescParameters]).columns != shape.columns ||
+        (at && words[kDescParameters] != load<uint32_t>(heads.data() + 4 * kDescParameters))) {
+      throw py::value_error("the descriptors are not those of the matrix");
+    }
+    frames.back().blocks = {matrix, reinterpret_cast<const uint32_t*>(measured.data()), first};
+    first += frames.back().raw_bytes >> (2 + shape.words_log2());
+    blocks = blocks_of(matrix, shape);
+    bound += frames.back().bound;
+  }
+  if (frames.empty() || heads.size() % kHeaderBytes || first != blocks) {
+    throw py::value_error("the descriptors are not those of the matrix");
+  }
+  if (!holds(measured.size(), sizeof(uint32_t), {blocks}) ||
+      reinterpret_cast<uintptr_t>(measured.data()) % sizeof(uint32_t)) {
+    throw py::value_error("norms are not those of the matrix' blocks, or not aligned");
+  }
+  if (to.size() < bound) throw py::value_error("out is short");
+  std::vector<size_t> lengths(frames.size());
+  const py::gil_scoped_release unlocked;
+  encode_frames(kernels, frames, to.data(), false, threads, lengths.data(), nullptr);
+  return lengths;
+}
+
 std::pair<size_t, std::optional<size_t>> py_encode_frame(const py::object& raw,
                                                          const py::object& descriptor,
                                                          const py::object& out, bool past_caches) {
@@ -134,6 +221,40 @@ uint32_t py_decode_frame(const py::object& packet, const py::object& out, bool p
   const py::gil_scoped_release unlocked;
   return decode_frame(active_kernels(), from.data(), from.size(), to.data(), to.size(),
                       past_caches);
+}
+
+std::pair<uint32_t, size_t> py_kept_blocks(const py::object& data,
+                                           const std::vector<size_t>& offsets, size_t columns,
+                                           size_t block_bytes, const py::object& crow,
+                                           const py::object& col, const py::object& values) {
+  const Buffer from(data, PyBUF_SIMPLE), before(crow, PyBUF_WRITABLE), places(col, PyBUF_WRITABLE),
+      to(values, PyBUF_WRITABLE);
+  if (!divide(offsets, from.size())) throw py::value_error("the offsets are not those of the data");
+  const size_t rows = before.size() / sizeof(int64_t), most = places.size() / sizeof(int64_t);
+  if (rows == 0 || !holds(before.size(), sizeof(int64_t), {rows}) ||
+      !holds(places.size(), sizeof(int64_t), {most}) || !holds(to.size(), block_bytes, {most})) {
+    throw py::value_error("there is not room for a matrix' blocks");
+  }
+  if ((reinterpret_cast<uintptr_t>(before.data()) | reinterpret_cast<uintptr_t>(places.data())) %
+      sizeof(int64_t)) {
+    throw py::value_error("the indices are not aligned");
+  }
+  KeptBlocks blocks{rows - 1,
+                    columns,
+                    block_bytes,
+                    most,
+                    reinterpret_cast<int64_t*>(before.data()),
+                    reinterpret_cast<int64_t*>(places.data()),
+                    to.data()};
+  const py::gil_scoped_release unlocked;
+  blocks.crow[0] = 0;
+  for (size_t i = 0; i + 1 < offsets.size(); i++) {
+    const Status status = take_kept_blocks(active_kernels(), from.data() + offsets[i],
+                                           offsets[i + 1] - offsets[i], blocks);
+    if (status != kGood) return {status, 0};
+  }
+  if (blocks.row != blocks.rows) return {kBadRawBytes, 0};
+  return {kGood, blocks.kept};
 }
 
 size_t py_encode_blocks(const py::object& raw, uint32_t codec, uint32_t element_bytes,
@@ -193,15 +314,6 @@ uint32_t py_crc32c(const py::object& data, uint32_t value) {
   if (from.size() < kLongBytes) return kernels.crc32c(value, from.data(), from.size());
   const py::gil_scoped_release unlocked;
   return kernels.crc32c(value, from.data(), from.size());
-}
-
-// Whether `bytes` are those of so many elements in three dimensions.
-bool holds(size_t bytes, size_t element_bytes, std::initializer_list<size_t> shape) {
-  size_t product = element_bytes;
-  for (const size_t size : shape) {
-    if (__builtin_mul_overflow(product, size, &product)) return false;
-  }
-  return product == bytes;
 }
 
 std::vector<int64_t> indices(const py::object& object, const char* name) {
@@ -287,6 +399,20 @@ PYBIND11_MODULE(_native, m) {
   m.def("decode_frame", &py_decode_frame, py::arg("packet"), py::arg("out"),
         py::arg("past_caches") = false,
         "Reads the frame `packet` to `out`, exactly as long as its raw data. Returns the status.");
+  m.def("measure_blocks", &py_measure_blocks, py::arg("elements"), py::arg("rows"),
+        py::arg("columns"), py::arg("parameter"), py::arg("norms"), py::arg("threads") = 1,
+        "Writes the norms (float32) of a matrix' blocks, in their order, to `norms`; codec bsr's "
+        "`parameter` 0 says what blocks and norms these are.");
+  m.def("encode_matrix", &py_encode_matrix, py::arg("elements"), py::arg("rows"),
+        py::arg("columns"), py::arg("norms"), py::arg("descriptors"), py::arg("out"),
+        py::arg("threads") = 1,
+        "As encode_frames, of a matrix whose elements lie row by row and whose blocks' `norms` are "
+        "known, to frames of codec bsr. Returns their lengths.");
+  m.def("kept_blocks", &py_kept_blocks, py::arg("data"), py::arg("offsets"), py::arg("columns"),
+        py::arg("block_bytes"), py::arg("crow"), py::arg("col"), py::arg("values"),
+        "Reads the kept blocks of bsr frames that lie between the `offsets` in `data`, of a matrix "
+        "with so many block columns, to Block Sparse Row format. Returns the status of the first "
+        "frame that is not good, and how many blocks there are.");
   m.def("encode_blocks", &py_encode_blocks, py::arg("raw"), py::arg("codec"),
         py::arg("element_bytes"), py::arg("out"), py::arg("past_caches") = false,
         py::arg("parameter") = 0,

@@ -36,6 +36,12 @@ class Places {
   uint8_t* next_;
 };
 
+size_t encode(const Kernels& kernels, const RawFrame& frame, uint8_t* out, bool past_caches,
+              size_t* set) {
+  return encode_frame(kernels, frame.raw, frame.descriptor, out, past_caches, set,
+                      frame.blocks ? &*frame.blocks : nullptr);
+}
+
 void copy(const Kernels& kernels, uint8_t* to, const uint8_t* from, size_t bytes,
           bool past_caches) {
   if (past_caches) {
@@ -54,8 +60,7 @@ void encode_frames(const Kernels& kernels, const std::vector<RawFrame>& frames, 
   std::vector<size_t> sets(frames.size());
   if (threads <= 1) {
     for (size_t i = 0; i < frames.size(); i++) {
-      lengths[i] =
-          encode_frame(kernels, frames[i].raw, frames[i].descriptor, out, past_caches, &sets[i]);
+      lengths[i] = encode(kernels, frames[i], out, past_caches, &sets[i]);
       out += lengths[i];
     }
   } else {
@@ -69,8 +74,7 @@ void encode_frames(const Kernels& kernels, const std::vector<RawFrame>& frames, 
     run_in(threads, [&] {
       uint8_t* const room = rooms[workers++]->data();
       for (size_t i; (i = next++) < frames.size();) {
-        lengths[i] =
-            encode_frame(kernels, frames[i].raw, frames[i].descriptor, room, false, &sets[i]);
+        lengths[i] = encode(kernels, frames[i], room, false, &sets[i]);
         copy(kernels, places.take(i, lengths[i]), room, lengths[i], past_caches);
       }
     });

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "codec.hpp"
@@ -15,7 +16,8 @@ struct RawFrame {
   const uint8_t* raw;
   size_t raw_bytes;
   const uint8_t* descriptor;
-  size_t bound;  // its frame_bound
+  size_t bound;                               // its frame_bound
+  std::optional<MeasuredBlocks> blocks = {};  // what it is made of in place of `raw`
 };
 
 // Writes the frames, one after the other, to `out` (their bounds and kEncodeSlack long); `lengths`
