@@ -34,9 +34,9 @@ def codec_of(name: str, dtype: DType) -> Codec:
 
 
 def prepare(
-    codec: str | Lossy, data: np.ndarray, layout: Layout
-) -> tuple[np.ndarray, Codec | Coding]:
-    """What a backend compresses, and how it is coded, with ``codec``: the name of any codec, a
+    codec: str | Lossy, data: np.ndarray, layout: Layout, backend: Backend
+) -> tuple[Any, Codec | Coding]:
+    """What ``backend`` compresses, and how it is coded, with ``codec``: the name of any codec, a
     lossy one's for its defaults, or a lossy codec with its choices. ValueError or TypeError if it
     cannot be."""
     if isinstance(codec, str):
@@ -45,7 +45,8 @@ def prepare(
         codec = LOSSY[codec]()
     if not isinstance(codec, tuple(LOSSY.values())):
         raise TypeError(f"expected a codec or its name, got {type(codec).__name__}")
-    return codec.prepare(data, layout)
+    own = getattr(backend, "prepare", None)
+    return own(codec, data, layout) if own else codec.prepare(data, layout)
 
 
 def backend_of(backend: str | Backend) -> Backend:
@@ -92,8 +93,9 @@ def compress(
     data, layout = to_bytes(x)
     if layout.dtype == DType.bool and data.size and data.max() > 1:
         raise ValueError(f"a bool has the byte {data.max()}, allowed are 0 and 1")
-    data, coding = prepare(codec, data, layout)
-    frame = backend_of(backend).compress(data, layout.dtype, coding, frame_bytes)
+    backend = backend_of(backend)
+    data, coding = prepare(codec, data, layout, backend)
+    frame = backend.compress(data, layout.dtype, coding, frame_bytes)
     frame.layout = layout
     return frame
 

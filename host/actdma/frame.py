@@ -461,6 +461,11 @@ class BsrShape:
         return self.block**2 * self.KINDS[self.kind].itemsize
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes of a block row."""
+        return self.columns * self.block_bytes
+
+    @property
     def group(self) -> int:
         """Blocks that a word of bits stands before."""
         return min(32, 4 * self.GROUP_WORDS // self.block_bytes)

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import numbers
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,29 +72,38 @@ class Bsr:
 
     def prepare(self, data: np.ndarray, layout: Layout) -> tuple[np.ndarray, Coding]:
         """See `Lossy.prepare`."""
+        shape = self.shape(layout)
+        elements = data.view(f"<u{layout.dtype.itemsize}").reshape(matrix_shape(layout.shape))
+        raw = stage(elements, self.block).reshape(-1).view(np.uint8)
+        return raw, self.coding(shape, norms(raw, shape) if self.threshold is None else None)
+
+    def shape(self, layout: Layout) -> BsrShape:
+        """How a tensor is cut into blocks, with no threshold yet; TypeError or ValueError if it
+        cannot be."""
         if layout.dtype not in BsrShape.KINDS:
             allowed = ", ".join(d.name for d in BsrShape.KINDS)
             raise TypeError(f"codec bsr does not take {layout.dtype.name}; it takes {allowed}")
         if len(layout.shape) < 2:
             raise ValueError(f"codec bsr takes matrices; the tensor has shape {layout.shape}")
-        elements = data.view(f"<u{layout.dtype.itemsize}").reshape(_matrix_shape(layout.shape))
-        blocks = stage(elements, self.block)
-        raw = blocks.reshape(-1).view(np.uint8)
         kind = BsrShape.KINDS.index(layout.dtype)
         # An empty matrix has rows of no blocks; a frame's have one or more.
-        shape = BsrShape(self.block, _NORMS[self.norm], kind, max(1, blocks.shape[1]), 0)
-        row_bytes = shape.columns * shape.block_bytes
-        if row_bytes > MAX_RAW_BYTES:
+        columns = max(1, -(-layout.shape[-1] // self.block))
+        shape = BsrShape(self.block, _NORMS[self.norm], kind, columns, 0)
+        if shape.row_bytes > MAX_RAW_BYTES:
             raise ValueError(
-                f"a row of {shape.columns} blocks has {row_bytes} bytes; a frame holds "
+                f"a row of {columns} blocks has {shape.row_bytes} bytes; a frame holds "
                 f"{MAX_RAW_BYTES}"
             )
+        return shape
+
+    def coding(self, shape: BsrShape, norms: np.ndarray | None) -> Coding:
+        """How the tensor is coded whose blocks have these ``norms``, which only a density needs."""
         if self.density is None:
             threshold = threshold_bits(shape.norm, self.threshold)
         else:
-            threshold = top_k(norms(raw, shape), self.density)
+            threshold = top_k(norms, self.density)
         shape = dataclasses.replace(shape, threshold=threshold)
-        return raw, Coding(Codec.BSR, shape.parameters, row_bytes, "row of blocks")
+        return Coding(Codec.BSR, shape.parameters, shape.row_bytes, "row of blocks")
 
 
 def _between(number: Any, least: float, most: float) -> bool:
@@ -104,9 +113,10 @@ def _between(number: Any, least: float, most: float) -> bool:
 def stage(matrix: np.ndarray, block: int) -> np.ndarray:
     """``matrix`` (2-D) in block order: (block rows, block columns, block, block), padded with
     zeros."""
-    whole = np.pad(matrix, [(0, -size % block) for size in matrix.shape])
+    edges = [(0, -size % block) for size in matrix.shape]
+    whole = np.pad(matrix, edges) if np.any(edges) else matrix
     rows, columns = (size // block for size in whole.shape)
-    return np.ascontiguousarray(whole.reshape(rows, block, columns, block).swapaxes(1, 2))
+    return whole.reshape(rows, block, columns, block).swapaxes(1, 2).copy()
 
 
 def unstage(blocks: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -128,7 +138,7 @@ def restore(frame: Frame, raw: np.ndarray) -> tuple[np.ndarray, Layout]:
     blocks = elements.reshape(-1, shape.columns, shape.block, shape.block)
     padded = (len(blocks) * shape.block, shape.columns * shape.block)
     layout = frame.layout or Layout(frame.dtype, padded)
-    return unstage(blocks, _matrix_shape(layout.shape)).reshape(-1).view(np.uint8), layout
+    return unstage(blocks, matrix_shape(layout.shape)).reshape(-1).view(np.uint8), layout
 
 
 @default_arithmetic()
@@ -214,7 +224,8 @@ def decode(words: np.ndarray, descriptor: Descriptor) -> tuple[np.ndarray, int]:
     return out.view(np.uint8).ravel(), 4 * walked
 
 
-def _matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of a tensor of ``shape``."""
     return math.prod(shape[:-1]), shape[-1]
 
 
@@ -265,17 +276,20 @@ class Parts(NamedTuple):
     """Rows and columns of the matrix with its edges padded to whole blocks."""
 
 
-def parts(frame: Frame | bytes | bytearray | memoryview) -> Parts:
+Gather = Callable[[Frame, list[Descriptor]], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""Gives the arrays of `Parts`, of a bsr frame and the descriptors of its packets."""
+
+
+def parts(frame: Frame | bytes | bytearray | memoryview, gather: Gather | None = None) -> Parts:
     """The kept blocks of a bsr frame, without making it dense.
 
-    Tensors on the device of the tensor that was compressed, else NumPy arrays. `FrameError` if the
-    frame is not good, ValueError if it is not bsr.
+    Tensors on the device of the tensor that was compressed, else NumPy arrays. ``gather``: a faster
+    one than the NumPy reference. `FrameError` if the frame is not good, ValueError if it is not
+    bsr.
     """
-    frame, frames = _opened(frame)
-    shape = frames[0].shape
-    rows = np.concatenate([f.kept for f in frames]).reshape(-1, shape.columns)
-    blocks = np.concatenate([f.blocks() for f in frames]).view(numpy_dtype(frame.dtype))
-    crow = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.sum(axis=1))])
+    frame, descriptors = _described(frame)
+    shape = BsrShape.of(descriptors[0].parameters)
+    crow, col, values = (gather or _gathered)(frame, descriptors)
     device = frame.layout.device if frame.layout else None
 
     def as_caller(array: np.ndarray, dtype: DType) -> Any:
@@ -283,9 +297,23 @@ def parts(frame: Frame | bytes | bytearray | memoryview) -> Parts:
 
     return Parts(
         as_caller(crow, DType.int64),
-        as_caller(np.ascontiguousarray(np.nonzero(rows)[1]), DType.int64),
-        as_caller(blocks.reshape(-1, shape.block, shape.block), frame.dtype),
-        (len(rows) * shape.block, shape.columns * shape.block),
+        as_caller(col, DType.int64),
+        as_caller(values, frame.dtype),
+        ((len(crow) - 1) * shape.block, shape.columns * shape.block),
+    )
+
+
+def _gathered(
+    frame: Frame, descriptors: list[Descriptor]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    frames = _walked(frame, descriptors)
+    shape = frames[0].shape
+    rows = np.concatenate([f.kept for f in frames]).reshape(-1, shape.columns)
+    blocks = np.concatenate([f.blocks() for f in frames]).view(numpy_dtype(frame.dtype))
+    return (
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.sum(axis=1))]),
+        np.ascontiguousarray(np.nonzero(rows)[1]),
+        blocks.reshape(-1, shape.block, shape.block),
     )
 
 
@@ -310,7 +338,7 @@ class Statistics:
     @classmethod
     def of(cls, frame: Frame | bytes | bytearray | memoryview) -> Statistics:
         """Those of all frames of a matrix; errors as `parts`."""
-        frames = _opened(frame)[1]
+        frames = _walked(*_described(frame))
         shape = frames[0].shape
         counts = sum(f.words[-BsrShape.HISTOGRAM_BINS :].astype(np.int64) for f in frames)
         kept = sum(int(np.count_nonzero(f.kept)) for f in frames)
@@ -349,7 +377,7 @@ def next_threshold(history: Sequence[Statistics], density: float) -> float:
 
 
 @dataclasses.dataclass
-class _Walked:
+class _Payload:
     """A frame that is good but for its values: ``words`` are payload and extension, the others
     those of `walk`."""
 
@@ -363,21 +391,28 @@ class _Walked:
         return self.words[self.starts[:, None] + np.arange(self.shape.block_bytes // 4)]
 
 
-def _opened(frame: Frame | bytes | bytearray | memoryview) -> tuple[Frame, list[_Walked]]:
-    """The frames of a matrix, checked."""
+def _described(
+    frame: Frame | bytes | bytearray | memoryview,
+) -> tuple[Frame, list[Descriptor]]:
+    """The frames of a matrix, and their descriptors, checked to belong together."""
     frame = Frame.of(frame)
     if frame.codec != Codec.BSR:
         raise ValueError(f"expected a frame of codec bsr, got one of {frame.codec.name.lower()}")
-    frames, first = [], None
-    for number, packet in enumerate(frame.packets()):
-        descriptor = Descriptor.unpack(packet)
-        first = first or descriptor
-        check_sequence(descriptor, first, number)
-        shape = BsrShape.of(descriptor.parameters)
+    descriptors = [Descriptor.unpack(packet) for packet in frame.packets()]
+    for number, descriptor in enumerate(descriptors):
+        check_sequence(descriptor, descriptors[0], number)
+    row_bytes = BsrShape.of(descriptors[0].parameters).row_bytes
+    if sum(descriptor.raw_bytes for descriptor in descriptors) % row_bytes:
+        raise FrameError(Status.RAW_BYTES, "a block row is cut in two")
+    return frame, descriptors
+
+
+def _walked(frame: Frame, descriptors: list[Descriptor]) -> list[_Payload]:
+    """The payloads of described frames, checked."""
+    payloads = []
+    for packet, descriptor in zip(frame.packets(), descriptors, strict=True):
         words = packet[HEADER_BYTES:-HEADER_BYTES].view("<u4")
         kept, starts, walked = walk(words, descriptor)
         check_end(packet, descriptor, 4 * walked, 0)
-        frames.append(_Walked(shape, words, kept, starts))
-    if sum(f.kept.size for f in frames) % shape.columns:
-        raise FrameError(Status.RAW_BYTES, "a block row is cut in two")
-    return frame, frames
+        payloads.append(_Payload(BsrShape.of(descriptor.parameters), words, kept, starts))
+    return payloads

@@ -3,21 +3,48 @@ processor has them."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import numbers
 
 import numpy as np
 
+from ..arrays import Layout, numpy_dtype
 from ..backend import descriptors, frame_memory, packets_into, used_memory
-from ..codecs import Coding
-from ..codecs.bsr import Parts
-from ..frame import FRAME_BYTES, Codec, DType, Frame, FrameError, Status
+from ..codecs import Bsr, Coding, Lossy
+from ..codecs.bsr import Parts, matrix_shape
+from ..frame import (
+    FRAME_BYTES,
+    BsrShape,
+    Codec,
+    Descriptor,
+    DType,
+    Frame,
+    FrameError,
+    Status,
+)
 from . import _native
 
 # From here on what is written goes past the caches. Compressed data is not read again soon, and
 # leaves them to the network; what was decompressed is, unless it is more than they hold.
 _PAST_CACHES_COMPRESSED = 1 << 20  # raw bytes
 _PAST_CACHES_DECOMPRESSED = 32 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class MeasuredMatrix:
+    """A matrix as it lies in memory, to be compressed with codec bsr.
+
+    ``elements``: uint8, 1-D; ``rows`` and ``columns`` of it; ``norms``: float32, those of its
+    blocks; ``size``: bytes in block order; ``zeros``: elements of these without any bit set.
+    """
+
+    elements: np.ndarray
+    rows: int
+    columns: int
+    norms: np.ndarray
+    zeros: int
+    size: int
 
 
 class NativeBackend:
@@ -34,9 +61,27 @@ class NativeBackend:
             raise ValueError(f"threads is {threads!r}, allowed are positive integers")
         self.threads = int(threads)
 
+    def prepare(
+        self, codec: Lossy, data: np.ndarray, layout: Layout
+    ) -> tuple[np.ndarray | MeasuredMatrix, Coding]:
+        """As `Lossy.prepare`, for this backend's `compress`, which reads a matrix' kept blocks from
+        where they lie: they need not be put in order."""
+        if not isinstance(codec, Bsr) or not data.size:
+            return codec.prepare(data, layout)
+        shape = codec.shape(layout)
+        rows, columns = matrix_shape(layout.shape)
+        norms = np.empty(-(-rows // shape.block) * shape.columns, np.float32)
+        zeros = _native.measure_blocks(
+            data, rows, columns, shape.parameters[0], norms, self.threads
+        )
+        size = norms.size * shape.block_bytes
+        padding = (size - data.size) // layout.dtype.itemsize
+        matrix = MeasuredMatrix(data, rows, columns, norms, zeros + padding, size)
+        return matrix, codec.coding(shape, norms)
+
     def compress(
         self,
-        data: np.ndarray,
+        data: np.ndarray | MeasuredMatrix,
         dtype: DType,
         codec: Codec | Coding,
         frame_bytes: int = FRAME_BYTES,
@@ -46,12 +91,26 @@ class NativeBackend:
         plan = list(descriptors(data.size, dtype, codec, frame_bytes))
         memory = frame_memory(plan, into)
         heads = b"".join(descriptor.pack() for descriptor in plan)
-        lengths, zeros = _native.encode_frames(
-            data, heads, memory, data.size >= _PAST_CACHES_COMPRESSED, self.threads
-        )
+        if isinstance(data, MeasuredMatrix):
+            lengths, zeros = self._encode_matrix(data, heads, memory), data.zeros
+        else:
+            lengths, zeros = _native.encode_frames(
+                data, heads, memory, data.size >= _PAST_CACHES_COMPRESSED, self.threads
+            )
         offsets = tuple(itertools.accumulate(lengths, initial=0))
         memory = used_memory(memory, offsets[-1], into)
         return Frame(memory, offsets, data.size, dtype, Codec(plan[0].codec), zeros=zeros)
+
+    def _encode_matrix(self, matrix: MeasuredMatrix, heads: bytes, memory: np.ndarray) -> list[int]:
+        return _native.encode_matrix(
+            matrix.elements,
+            matrix.rows,
+            matrix.columns,
+            matrix.norms,
+            heads,
+            memory,
+            self.threads,
+        )
 
     def decompress(self, frame: Frame, out: np.ndarray) -> None:
         """Write the data of ``frame`` to ``out`` (uint8, 1-D, C-contiguous, its exact length).
@@ -70,6 +129,23 @@ class NativeBackend:
         )
         if status != Status.GOOD:
             raise FrameError(status)
+
+    @staticmethod
+    def kept_blocks(
+        frame: Frame, descriptors: list[Descriptor]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See `actdma.codecs.bsr.Gather`."""
+        shape = BsrShape.of(descriptors[0].parameters)
+        rows = sum(descriptor.raw_bytes for descriptor in descriptors) // shape.row_bytes
+        most = frame.nbytes // shape.block_bytes
+        crow, col = np.empty(rows + 1, np.int64), np.empty(most, np.int64)
+        values = np.empty((most, shape.block, shape.block), numpy_dtype(frame.dtype))
+        status, kept = _native.kept_blocks(
+            frame.data, frame.offsets, shape.columns, shape.block_bytes, crow, col, values
+        )
+        if status != Status.GOOD:
+            raise FrameError(status)
+        return crow, col[:kept], values[:kept]
 
     def padded_crcs(self, data: np.ndarray, borders: list[int]) -> list[int]:
         """See `actdma.frame.padded_crcs`."""

@@ -6,7 +6,6 @@
 
 #include "arithmetic.hpp"
 #include "bits.hpp"
-#include "kernels.hpp"
 #include "workers.hpp"
 
 namespace actdma::native {
@@ -227,11 +226,14 @@ size_t blocks_of(const Matrix& matrix, const BsrShape& shape) {
   return whole(matrix.rows) * whole(matrix.columns);
 }
 
-void measure_blocks(const Matrix& matrix, const BsrShape& shape, uint32_t* norms, size_t threads) {
+size_t measure_blocks(const Kernels& kernels, const Matrix& matrix, const BsrShape& shape,
+                      uint32_t* norms, size_t threads) {
   const NormOf norm_of_block = norm_of(shape);
   const MatrixBlocks blocks(matrix, shape);
   const size_t rows = blocks_of(matrix, shape) / shape.columns;
-  std::atomic<size_t> next{0};
+  const int element_log2 = shape.kind == kBsrFp32 ? 2 : 1;
+  const size_t row_bytes = matrix.columns << element_log2;
+  std::atomic<size_t> next{0}, zeros{0};
   run_in(std::min(threads, rows), [&] {
     const DefaultArithmetic arithmetic;
     alignas(kLineBytes) uint8_t copy[kMostBlockBytes];
@@ -240,8 +242,12 @@ void measure_blocks(const Matrix& matrix, const BsrShape& shape, uint32_t* norms
         blocks.copy(block, copy);
         norms[block] = norm_of_block(copy);
       }
+      const size_t first = row * shape.block;
+      const size_t bytes = std::min<size_t>(shape.block, matrix.rows - first) * row_bytes;
+      zeros += kernels.zeros(matrix.elements + first * row_bytes, bytes, element_log2);
     }
   });
+  return zeros;
 }
 
 uint8_t* encode_bsr(const uint8_t* raw, size_t raw_bytes, const BsrShape& shape, uint8_t* out,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "actdma/frame.hpp"
+#include "kernels.hpp"
 
 namespace actdma::native {
 
@@ -26,8 +27,9 @@ struct Matrix {
 size_t blocks_of(const Matrix& matrix, const BsrShape& shape);
 
 // Writes the norms (float32 bits) of a matrix' blocks, in their order, to `norms`; in so many
-// threads.
-void measure_blocks(const Matrix& matrix, const BsrShape& shape, uint32_t* norms, size_t threads);
+// threads. Returns how many elements have no bit set.
+size_t measure_blocks(const Kernels& kernels, const Matrix& matrix, const BsrShape& shape,
+                      uint32_t* norms, size_t threads);
 
 // The blocks of a matrix from `first` on, and the norms of all of them.
 struct MeasuredBlocks {

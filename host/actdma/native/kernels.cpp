@@ -1,6 +1,7 @@
 #include "kernels.hpp"
 
 #include <atomic>
+#include <cstring>
 
 namespace actdma::native {
 namespace {
@@ -19,6 +20,14 @@ void Side::finish(const Kernels& kernels, const uint8_t* raw, size_t bytes) {
   if (to) kernels.stream(to, rows, left);
   raw_done = false;
   advance(row_count);
+}
+
+size_t Kernels::zeros(const uint8_t* data, size_t bytes, int element_log2) const {
+  const size_t chunks = bytes / kChunkBytes;
+  uint8_t tail[kChunkBytes];
+  std::memset(tail, 1, kChunkBytes);
+  std::memcpy(tail, data + kChunkBytes * chunks, bytes % kChunkBytes);
+  return count_zeros[element_log2](data, chunks) + count_zeros[element_log2](tail, 1);
 }
 
 const std::vector<const Kernels*>& available_kernels() {

@@ -119,6 +119,9 @@ struct Kernels {
   // CRC-32C of `bytes` bytes, continuing `crc` (0 at the start).
   uint32_t (*crc32c)(uint32_t crc, const uint8_t* data, size_t bytes);
   ProductKernel product;
+
+  // Number of elements of 2^element_log2 bytes that have no bit set, in whole ones.
+  size_t zeros(const uint8_t* data, size_t bytes, int element_log2) const;
 };
 
 // The sets this processor can run, the slowest first; "portable" is always there.

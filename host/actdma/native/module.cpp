@@ -133,8 +133,8 @@ Matrix matrix_of(const Buffer& elements, size_t rows, size_t columns, uint32_t k
   return {elements.data(), rows, columns};
 }
 
-void py_measure_blocks(const py::object& elements, size_t rows, size_t columns, uint32_t parameter,
-                       const py::object& norms, size_t threads) {
+size_t py_measure_blocks(const py::object& elements, size_t rows, size_t columns,
+                         uint32_t parameter, const py::object& norms, size_t threads) {
   const Buffer from(elements, PyBUF_SIMPLE), to(norms, PyBUF_WRITABLE);
   const Matrix matrix = matrix_of(from, rows, columns, parameter >> 16 & 0xFF);
   const BsrShape shape = bsr_shape(matrix, parameter);
@@ -143,7 +143,8 @@ void py_measure_blocks(const py::object& elements, size_t rows, size_t columns, 
     throw py::value_error("norms are not those of the matrix' blocks, or not aligned");
   }
   const py::gil_scoped_release unlocked;
-  measure_blocks(matrix, shape, reinterpret_cast<uint32_t*>(to.data()), threads);
+  return measure_blocks(active_kernels(), matrix, shape, reinterpret_cast<uint32_t*>(to.data()),
+                        threads);
 }
 
 std::vector<size_t> py_encode_matrix(const py::object& elements, size_t rows, size_t columns,
@@ -289,13 +290,8 @@ size_t py_count_zeros(const py::object& data, uint32_t element_bytes) {
   if (from.size() % element_bytes) {
     throw py::value_error("the data is not a whole number of elements");
   }
-  const auto count = active_kernels().count_zeros[__builtin_ctz(element_bytes)];
   const py::gil_scoped_release unlocked;
-  const size_t chunks = from.size() / kChunkBytes;
-  uint8_t tail[kChunkBytes];
-  std::memset(tail, 1, kChunkBytes);
-  std::memcpy(tail, from.data() + kChunkBytes * chunks, from.size() % kChunkBytes);
-  return count(from.data(), chunks) + count(tail, 1);
+  return active_kernels().zeros(from.data(), from.size(), __builtin_ctz(element_bytes));
 }
 
 std::vector<uint32_t> py_padded_crcs(const py::object& data, const std::vector<size_t>& borders,
@@ -402,7 +398,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("measure_blocks", &py_measure_blocks, py::arg("elements"), py::arg("rows"),
         py::arg("columns"), py::arg("parameter"), py::arg("norms"), py::arg("threads") = 1,
         "Writes the norms (float32) of a matrix' blocks, in their order, to `norms`; codec bsr's "
-        "`parameter` 0 says what blocks and norms these are.");
+        "`parameter` 0 says what blocks and norms these are. Returns how many elements have no bit "
+        "set.");
   m.def("encode_matrix", &py_encode_matrix, py::arg("elements"), py::arg("rows"),
         py::arg("columns"), py::arg("norms"), py::arg("descriptors"), py::arg("out"),
         py::arg("threads") = 1,

@@ -57,7 +57,7 @@ class LossySpan(Span):
         self._coder = coder
         self._like = _Like(t)
         data, layout = to_bytes(t)
-        data, coding = prepare(need.codec, data, layout)
+        data, coding = prepare(need.codec, data, layout, coder.backend)
         record.codec = coding.codec.name.lower()
         self._frame = compressed(data, layout.dtype, coding, coder, memory, record)
         self._frame.layout = layout
@@ -65,7 +65,7 @@ class LossySpan(Span):
 
     def parts(self) -> Parts:
         """The kept blocks of a block-sparse matrix."""
-        return bsr.parts(self._frame)
+        return self._coder.parts(self._frame)
 
     def _bring(self) -> Decoded:
         raw = np.empty(self._frame.raw_nbytes, np.uint8)

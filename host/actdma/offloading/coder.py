@@ -10,6 +10,8 @@ import numpy as np
 
 from ..backend import Backend, ReferenceBackend, compress_bound
 from ..board import BoardError
+from ..codecs import bsr
+from ..codecs.bsr import Parts
 from ..frame import BLOCK_BYTES, Codec, DType, Frame, FrameError
 from .arena import Arena
 
@@ -61,6 +63,10 @@ class Coder:
             self._cpu.decompress(frame, out)
             self._instead(error)
             return None
+
+    def parts(self, frame: Frame) -> Parts:
+        """The kept blocks of a bsr frame; `FrameError` if it is bad."""
+        return bsr.parts(frame, getattr(self._cpu, "kept_blocks", None))
 
     def holds(self, frame: Frame, data: np.ndarray) -> bool:
         """Whether ``data`` is what the frame was made of."""
