@@ -189,6 +189,14 @@ def test_what_a_chain_makes_is_not_held():
     assert again.bit_identical
 
 
+@pytest.mark.parametrize("activation", [nn.GELU, nn.SiLU, nn.Hardswish])
+@pytest.mark.parametrize("dropout", [[], [nn.Dropout(0.1)]])
+def test_an_activation_that_saves_its_input_itself_is_made_again_from_it(activation, dropout):
+    model = nn.Sequential(nn.Linear(24, 48), activation(), *dropout, nn.Linear(48, 8))
+    report = assert_same(model, torch.randn(5, 7, 24))
+    assert [r.module for r in report.records if r.form == "made again"] == [str(2 + len(dropout))]
+
+
 def test_every_other_residual_addition_is_done_again():
     report = assert_same(Residual(), torch.randn(4, 3, 17, 19))
     inputs = [r for r in report.records if r.operator in ("relu", "Relu")]
