@@ -386,7 +386,11 @@ def _linear(
     bias: torch.Tensor | None = None,
 ) -> Any:
     lossy = seen.lossy("linear")
-    if lossy and _takes_blocks(input) and not (seen.exact and seen.origin(input)):
+    if lossy is not None and not _takes_blocks(input):
+        seen.gains_nothing(lossy, f"codec bsr does not take {input.dtype}")
+    elif lossy is not None and seen.exact and seen.origin(input):
+        seen.gains_nothing(lossy, "its input is made again, or held with all its bits for others")
+    elif lossy is not None:
         keep = functools.partial(seen.keep, need=lossy)
         return BlockSparseLinear.apply(input, weight, bias, keep)
     return _linear_operator(seen, call, "", input)
