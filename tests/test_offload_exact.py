@@ -189,6 +189,39 @@ def test_what_a_chain_makes_is_not_held():
     assert again.bit_identical
 
 
+class Viewed(nn.Module):
+    """Layers behind views of something that is made again, by one of which it is saved whole."""
+
+    def __init__(self, activation, whole):
+        super().__init__()
+        self.a, self.norm = nn.Linear(16, 16), nn.LayerNorm(16)
+        self.activation = activation
+        self.head = nn.Linear(16, 8)
+        self.whole = nn.Linear(16, 8) if whole else None
+
+    def forward(self, x):
+        y = self.norm(self.a(x))
+        results = [self.whole(y)] if self.whole else []
+        return [*results, self.head(self.activation(y[:, 3])), self.head(y[1:, 2])]
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("activation", [torch.relu, nn.functional.gelu, nn.Identity()])
+def test_views_of_what_is_made_again_have_the_plain_bits(activation, whole, autocast):
+    model, x = Viewed(activation, whole), torch.randn(4, 9, 16)
+    gradients = []
+    for exact in (False, True):
+        session = offload(model, exact=exact, verify=exact)
+        with session, torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            results = model(x)
+        sum(r.float().square().sum() for r in results).backward()
+        gradients.append([p.grad.clone() for p in model.parameters()])
+        model.zero_grad()
+    assert any(r.form == "made again" for r in session.report().records)
+    assert all(torch.equal(bits(a), bits(b)) for a, b in zip(*gradients, strict=True))
+
+
 @pytest.mark.parametrize("activation", [nn.GELU, nn.SiLU, nn.Hardswish])
 @pytest.mark.parametrize("dropout", [[], [nn.Dropout(0.1)]])
 def test_an_activation_that_saves_its_input_itself_is_made_again_from_it(activation, dropout):
