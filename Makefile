@@ -64,6 +64,7 @@ bench: $(VENV)/built
 	$(BIN)/python benchmarks/fabric.py
 	$(BIN)/python benchmarks/step.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/memory.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/exact.py $(if $(DATA),--data $(DATA))
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

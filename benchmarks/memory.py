@@ -15,8 +15,10 @@ two images; with glibc's allocator as it comes, and with `MALLOC` below, under w
 KiB or more go back to the system when they are freed.
 
 Rows: *plain*; *zvc* and *auto* (zve for floating point, ints for integers) are `actdma.offload` on
-the CPU's codec; *save_on_cpu* is PyTorch's, which does nothing to tensors of the CPU;
-*checkpointing* is PyTorch's (not reentrant) of every residual block, encoder layer or stage.
+the CPU's codec; *exact* has ``exact=True`` and no codec, or *auto* on top: its *held* is the
+session's count when forward is over; *save_on_cpu* is PyTorch's, which does nothing to tensors of
+the CPU; *checkpointing* is PyTorch's (not reentrant) of every residual block, encoder layer or
+stage.
 Networks, and what they need of FOLDER: `networks.py`; images and, unless published with a package,
 weights are random without it. bfloat16 is autocast. Linux only.
 """
@@ -54,7 +56,7 @@ from networks import (
 NETWORKS = (RELU_CNN, FRESH_RELU_CNN, RESNET_20, EFFICIENTNET_LITE0, GELU_TRANSFORMER)
 DTYPES = ("float32", "bfloat16")
 ROWS = tuple(name for name in VARIANTS if name != "identity hook")
-ROWS_OF_CHANNELS_LAST = ("plain", "zvc", "auto")
+ROWS_OF_CHANNELS_LAST = ("plain", "zvc", "auto", "exact", "exact + auto")
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 SECONDS = 600  # that a row may take
 COLUMNS = (

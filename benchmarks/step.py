@@ -10,9 +10,10 @@ at the peak, by `meter.Meter`. After every step the gradients must equal the pla
 bit.
 
 Rows: *identity hook*, hooks that do nothing; *zvc* and *auto* (zve for floating point, ints for
-integers), `actdma.offload` on the CPU's codec; *checkpointing*, PyTorch's, of every residual block
-or encoder layer. Networks, and what they need of FOLDER: `networks.py`; images and weights are
-random without it. float32.
+integers), `actdma.offload` on the CPU's codec; *exact*, with ``exact=True`` and no codec, or *auto*
+on top; *checkpointing*, PyTorch's, of every residual block or encoder layer. *Held* of exact rows
+is the session's own count. Networks, and what they need of FOLDER: `networks.py`; images and
+weights are random without it. float32.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +47,8 @@ COLUMNS = (
 class Stepper:
     """A row: its copy of the network, and what its steps took."""
 
-    def __init__(self, work: Work, variant: str) -> None:
-        self.trial = Trial(copy.deepcopy(work), VARIANTS[variant])
+    def __init__(self, work: Work, variant: str, dtype: str, order: str) -> None:
+        self.trial = Trial(copy.deepcopy(work), VARIANTS[variant], dtype, order)
         self.held = self.trial.held()
         self._optimiser = torch.optim.SGD(self.trial.model.parameters(), lr=1e-4, momentum=0.9)
         self.trial.step()  # a warm-up
@@ -77,14 +79,21 @@ def codec_seconds(session: Session) -> float:
     return report.pack_s + report.unpack_s
 
 
-def compare(work: Work, rounds: int, bar: tqdm) -> tuple[dict[str, Stepper], list[str]]:
-    """Steps of all rows, and those rows whose gradients differed."""
-    steppers = {name: Stepper(work, name) for name in ROWS}
-    order, wrong = list(ROWS), set()
+def compare(
+    work: Work,
+    rows: Sequence[str],
+    rounds: int,
+    bar: tqdm,
+    dtype: str = "float32",
+    order: str = "contiguous",
+) -> tuple[dict[str, Stepper], list[str]]:
+    """Steps of all ``rows``, "plain" among them, and those rows whose gradients differed."""
+    steppers = {name: Stepper(work, name, dtype, order) for name in rows}
+    turns, wrong = list(rows), set()
     for seed in range(rounds):
-        random.Random(seed).shuffle(order)
-        hashes = {name: steppers[name].step(seed) for name in order}
-        wrong |= {name for name in ROWS if hashes[name] != hashes["plain"]}
+        random.Random(seed).shuffle(turns)
+        hashes = {name: steppers[name].step(seed) for name in turns}
+        wrong |= {name for name in rows if hashes[name] != hashes["plain"]}
         bar.update()
     return steppers, sorted(wrong)
 
@@ -121,7 +130,7 @@ def main() -> None:
     table, figures, failures = [], [], []
     with tqdm(total=args.rounds * len(networks), unit="round") as bar:
         for network in networks:
-            steppers, wrong = compare(network.work(args.data, args.batch), args.rounds, bar)
+            steppers, wrong = compare(network.work(args.data, args.batch), ROWS, args.rounds, bar)
             failures += [f"{network.name}, {row}" for row in wrong]
             name = f"{network.name}, batch {args.batch or network.batch}"
             for row, stepper in steppers.items():

@@ -1,4 +1,4 @@
-"""Ways to run a training step: plainly, with hooks, through codecs, with checkpointing."""
+"""Ways to run a training step: plainly, with hooks, through codecs, exact, with checkpointing."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ Hooks = Callable[[nn.Module], AbstractContextManager]
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """``hooks`` of a model are open in its forward pass; ``checkpointed``: its blocks are."""
+    """``hooks`` of a model are open in its forward pass; ``checkpointed``: its blocks are;
+    ``exact``: the hooks are those of an exact session."""
 
     hooks: Hooks
     checkpointed: bool = False
+    exact: bool = False
 
 
 def plain(model: nn.Module) -> AbstractContextManager:
@@ -41,8 +43,8 @@ def identity(model: nn.Module) -> AbstractContextManager:
     return saved_tensors_hooks(torch.Tensor.detach, lambda t: t)
 
 
-def through(codec: str) -> Hooks:
-    return lambda model: actdma.offload(model, codec=codec, backend="native")
+def through(codec: str, exact: bool = False) -> Hooks:
+    return lambda model: actdma.offload(model, codec=codec, backend="native", exact=exact)
 
 
 VARIANTS = {
@@ -50,6 +52,8 @@ VARIANTS = {
     "identity hook": Variant(identity),
     "zvc": Variant(through("zvc")),
     "auto": Variant(through("auto")),
+    "exact": Variant(through("raw", exact=True), exact=True),
+    "exact + auto": Variant(through("auto", exact=True), exact=True),
     "save_on_cpu": Variant(lambda model: save_on_cpu()),
     "checkpointing": Variant(plain, checkpointed=True),
     "checkpointing + auto": Variant(through("auto"), checkpointed=True),
@@ -79,6 +83,13 @@ class Trial:
 
         ``seed``: of dropout. ``batch``: images to take, all by default.
         """
+        session, loss = self._forward(seed, batch)
+        loss.backward()
+        return session
+
+    def _forward(
+        self, seed: int = 0, batch: int | None = None
+    ) -> tuple[Session | None, torch.Tensor]:
         torch.manual_seed(seed)
         self.model.zero_grad(set_to_none=True)
         with self.variant.hooks(self.model) as hooks:
@@ -86,21 +97,27 @@ class Trial:
             autocast = torch.autocast("cpu", torch.bfloat16, enabled=self._autocast)
             with self._watching(session), autocast:
                 logits = self.model(self.images[:batch])
-                loss = F.cross_entropy(logits.float(), self.labels[:batch])
-        loss.backward()
-        return session
+                loss = F.cross_entropy(logits.flatten(0, -2).float(), self.labels[:batch].flatten())
+        return session, loss
 
     def held(self) -> dict[str, Any]:
-        """Bytes held at the peak of a step, and in which records."""
-        self._meter = Meter(self.model)
-        session = self.step()
+        """Bytes held at the peak of a step, and in which records.
+
+        An exact session counts itself, when forward is over: a meter looks at what was made of
+        every save at once, and so would keep it from waiting for the next save of the same tensor.
+        """
+        meter = self._meter = None if self.variant.exact else Meter(self.model)
+        session, loss = self._forward()
+        held = session.held_bytes if self.variant.exact else 0
+        loss.backward()
         report = session and session.report()
         records = report.records if report else []
-        held = self._meter.peak_bytes([r.stored_bytes for r in records])
-        copies, self._meter = self._meter.copies_bytes, None
+        if meter:
+            held = meter.peak_bytes([r.stored_bytes for r in records])
+        self._meter = None
         return {
             "held": held,
-            "copies": copies,
+            "copies": meter.copies_bytes if meter else 0,
             "session": report and report.held_bytes_peak,
             "kept": report.kept if report else {},
             "records": [r.to_dict() for r in records],

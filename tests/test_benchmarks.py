@@ -1,4 +1,5 @@
-"""The benchmarks of memory, of a step's cost and of the block-sparse product, on little data."""
+"""The benchmarks of memory, of a step's cost, of exact sessions and of the block-sparse product,
+on little data."""
 
 import json
 import subprocess
@@ -50,6 +51,21 @@ def test_step(tmp_path):
     assert rows["auto"]["held"] < rows["zvc"]["held"] < rows["plain"]["held"]
     assert rows["zvc"]["ratio"] > 1
     assert 0 < rows["zvc"]["codec_of_cpu"] < 1
+
+
+@pytest.mark.slow
+def test_exact(tmp_path):
+    batch, options = 4, ("--network", "ReLU CNN, trained", "--dtype", "float32", "--rounds", "2")
+    found = figures("exact.py", tmp_path / "figures.json", *options, "--batch", str(batch))
+    rows = {f["row"]: f for f in found}
+    plain, exact, coded = (rows[name] for name in ("plain", "exact", "exact + auto"))
+    # Per image: itself, the maxima of every stage, and two bits for each place in a window.
+    maxima = [c * side**2 for c, side in ((32, 16), (64, 8), (128, 4), (256, 2))]
+    values = 4 * batch * (3 * 32**2 + sum(maxima))
+    assert values < exact["held"] < 0.4 * plain["held"]
+    assert coded["held"] < exact["held"] <= exact["peak"] < plain["held"]
+    assert exact["smaller"] == plain["held"] / exact["held"]
+    assert all(f["tracker"] > 0 and f["rss"] > 0 and f["wall_of_plain"] > 0 for f in found)
 
 
 @pytest.mark.slow

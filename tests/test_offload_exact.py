@@ -189,6 +189,47 @@ def test_what_a_chain_makes_is_not_held():
     assert again.bit_identical
 
 
+class Viewed(nn.Module):
+    """Layers behind views of something that is made again, by one of which it is saved whole."""
+
+    def __init__(self, activation, whole):
+        super().__init__()
+        self.a, self.norm = nn.Linear(16, 16), nn.LayerNorm(16)
+        self.activation = activation
+        self.head = nn.Linear(16, 8)
+        self.whole = nn.Linear(16, 8) if whole else None
+
+    def forward(self, x):
+        y = self.norm(self.a(x))
+        results = [self.whole(y)] if self.whole else []
+        return [*results, self.head(self.activation(y[:, 3])), self.head(y[1:, 2])]
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("activation", [torch.relu, nn.functional.gelu, nn.Identity()])
+def test_views_of_what_is_made_again_have_the_plain_bits(activation, whole, autocast):
+    model, x = Viewed(activation, whole), torch.randn(4, 9, 16)
+    gradients = []
+    for exact in (False, True):
+        session = offload(model, exact=exact, verify=exact)
+        with session, torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            results = model(x)
+        sum(r.float().square().sum() for r in results).backward()
+        gradients.append([p.grad.clone() for p in model.parameters()])
+        model.zero_grad()
+    assert any(r.form == "made again" for r in session.report().records)
+    assert all(torch.equal(bits(a), bits(b)) for a, b in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("activation", [nn.GELU, nn.SiLU, nn.Hardswish])
+@pytest.mark.parametrize("dropout", [[], [nn.Dropout(0.1)]])
+def test_an_activation_that_saves_its_input_itself_is_made_again_from_it(activation, dropout):
+    model = nn.Sequential(nn.Linear(24, 48), activation(), *dropout, nn.Linear(48, 8))
+    report = assert_same(model, torch.randn(5, 7, 24))
+    assert [r.module for r in report.records if r.form == "made again"] == [str(2 + len(dropout))]
+
+
 def test_every_other_residual_addition_is_done_again():
     report = assert_same(Residual(), torch.randn(4, 3, 17, 19))
     inputs = [r for r in report.records if r.operator in ("relu", "Relu")]
@@ -321,3 +362,56 @@ def test_wrong_calls_give_pytorchs_own_errors():
         for wrong in (lambda: F.relu(), lambda: F.max_pool2d(leaf(2, 2, 4, 4)), lambda: F.gelu(3)):
             with pytest.raises(TypeError):
                 wrong()
+
+
+def test_the_plan_says_what_pytorch_would_hold_what_is_held_and_why():
+    model = conv(nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3))
+    session = offload(model, exact=True)
+    with pytest.raises(RuntimeError, match="run the model in the session's block first"):
+        session.plan()
+    results = []
+    for _ in range(2):
+        with session:
+            results.append(model(torch.randn(4, 3, 34, 34)))
+    plan = session.plan()
+    assert len(session.report().records) == 2 * len(plan.records)
+    # The image, three maps of 8 x 32 x 32, indices and values of 16 x 16; statistics.
+    maps = 4 * (3 * 34 * 34 * 4 + 2 * 8 * 32 * 32 * 4 + 8 * 16 * 16 * (8 + 4)) + 2 * 8 * 4
+    assert sum(r.plain_bytes for r in plan.records) == maps
+    text = str(plan)
+    assert "its operator runs again in backward" in text
+    assert "pooling does not look at its input again" in text
+    assert f"{maps / 1e6:.3f}" in text
+
+
+def test_a_decorated_function_records_its_latest_call_and_nothing_twice():
+    model = activated(nn.ReLU())
+    session = offload(model, exact=True)
+
+    @session
+    def loss(x):
+        """Its own."""
+        return model(x).sum()
+
+    assert loss.__doc__ == "Its own."
+    counts = []
+    for _ in range(3):
+        loss(torch.randn(4, 3, 17, 19)).backward()
+        counts.append((len(session.report().records), session.report().totals()["plain_bytes"]))
+    assert counts == counts[:1] * 3
+    assert session.held_bytes == 0
+
+
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_a_tensor_of_which_the_shape_is_enough_takes_no_memory_in_backward(order):
+    x = torch.randn(2, 8, 64, 64).to(memory_format=order).requires_grad_()
+    seen = []
+    session = offload(exact=True)
+    with session:
+        y = nn.functional.avg_pool2d(x * 1.0, 2)
+    with torch.no_grad():
+        saved = y.grad_fn._saved_self
+        seen.append((saved.shape, saved.stride(), session.held_bytes, float(saved.abs().sum())))
+    assert seen == [(x.shape, x.stride(), 0, 0.0)]
+    y.sum().backward()
+    assert torch.equal(x.grad, torch.full_like(x, 0.25))

@@ -175,3 +175,33 @@ def test_autocast_holds_the_copy_lossy():
 def test_what_is_no_rule_is_named(lossy, message):
     with pytest.raises(TypeError, match=message):
         offload(nn.Identity(), lossy=lossy)
+
+
+class Planned(nn.Module):
+    """Rules for: a layer whose input is made again, one whose input another holds, one that fits,
+    and one of a dtype that no codec takes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+        self.again = nn.Conv2d(8, 8, 3)
+        self.shared = nn.Conv2d(8, 8, 3)
+        self.wide = nn.Linear(8, 4).double()
+
+    def forward(self, x):
+        y = self.again(self.first(x))
+        y = y.sigmoid() + 0 * self.shared(y.sigmoid())[..., :1, :1]
+        return self.wide(y.mean((2, 3)).double())
+
+
+def test_rules_without_gain_are_reported_with_the_reason():
+    x = torch.randn(2, 3, 12, 12)
+    rules = {nn.Conv2d: actdma.Pool(2), nn.Linear: actdma.Bsr(4, density=0.5)}
+    *_, session = step(Planned(), x, exact=True, lossy=rules)
+    reasons = {module: (rule, why) for module, rule, why in session.report().no_gain}
+    assert reasons["again"] == ("Pool(k=2)", "its input is made again")
+    assert reasons["shared"][1] == "its input is held with all its bits for others"
+    assert "does not take torch.float64" in reasons["wide"][1]
+    assert "first.0" not in reasons
+    assert "no gain from Pool(k=2) at again: its input is made again" in str(session.plan())
+    assert session.report().totals()["no_gain"][0].keys() == {"module", "rule", "why"}

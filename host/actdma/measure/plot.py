@@ -58,7 +58,9 @@ def _total(axes: Any, report: Report) -> None:
         axes.text(x, value, f"{value:.1f}", ha="center", va="bottom")
     axes.set_xticks((0, 1), ("raw", "stored"))
     axes.set_ylabel("MB in all")
-    axes.set_title(f"ratio {totals['ratio']:.2f}\n{totals['zero_fraction']:.0%} zeros", fontsize=11)
+    if totals["ratio"] is not None:
+        zeros = f"{totals['zero_fraction']:.0%} zeros"
+        axes.set_title(f"ratio {totals['ratio']:.2f}\n{zeros}", fontsize=11)
     _clean(axes)
 
 

@@ -5,7 +5,8 @@ try:
 except ImportError as error:
     raise ImportError("actdma.offload needs PyTorch: pip install 'actdma[torch]'") from error
 
-from .records import Record, Report
+from .plan import Plan
+from .records import NoGain, Record, Report
 from .session import Session, empty_cache, offload
 
-__all__ = ["Record", "Report", "Session", "empty_cache", "offload"]
+__all__ = ["NoGain", "Plan", "Record", "Report", "Session", "empty_cache", "offload"]

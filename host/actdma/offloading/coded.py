@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 import torch
 
@@ -40,10 +42,11 @@ class CodedSpan(Span):
             )
 
     def _bring(self) -> Decoded:
+        if self._code is None:
+            return adopt(self._like.untouched(), self._memory.held.add(0))
         t = self._like.empty()
-        code = self._code.view(self._view) if self._code else None
         with torch.no_grad():
-            self._need.decode(code, t)
+            self._need.decode(self._code.view(self._view), t)
         return adopt(t, self._memory.held.add(self.nbytes))
 
 
@@ -84,8 +87,17 @@ class _Like:
 
     def __init__(self, t: torch.Tensor) -> None:
         self.stride = t.stride()
+        self._nbytes = t.nbytes
         self._form = {"size": t.shape, "stride": t.stride(), "dtype": t.dtype, "device": t.device}
 
     def empty(self) -> torch.Tensor:
         """Such a tensor, with anything in it."""
         return torch.empty_strided(**self._form)
+
+    def untouched(self) -> torch.Tensor:
+        """Such a tensor, dense, that nobody will look at: on the host, addresses without memory."""
+        form, nbytes = self._form, self._nbytes
+        if form["device"].type != "cpu" or not nbytes:
+            return self.empty()
+        pages = torch.frombuffer(mmap.mmap(-1, nbytes), dtype=form["dtype"])
+        return pages.as_strided(form["size"], form["stride"])

@@ -85,18 +85,23 @@ def _elementwise(
     tried: bool = False,
 ) -> Any:
     """Run an operator of one tensor. ``tried``: whether the bits are known to come back."""
-    origin, before = seen.origin(x) if seen.exact else None, x._version
-    made = Made(name, make, (origin,), depth=origin.depth) if origin else None
-    result = made if saves_result else None
-    with seen.run(Running(lambda t: need, result)):
+    made, before = _made_of(seen, x, make, name), x._version
+    with seen.run(Running(lambda t: need, made if saves_result else None)):
         y = call()
     in_place = x._version != before
+    if made is None and not in_place:
+        made = _made_of(seen, x, make, name)  # the operator itself may have saved it
     unchanged = y.data_ptr() == x.data_ptr() and not in_place
     if made is None or unchanged:
         return y
     if tried or (not in_place and seen.is_exact((name,), y, make, x)):
         seen.remember(y, made)
     return y
+
+
+def _made_of(seen: Operators, x: torch.Tensor, make: Make, name: str) -> Made | None:
+    origin = seen.origin(x) if seen.exact else None
+    return Made(name, make, (origin,), depth=origin.depth) if origin else None
 
 
 @_handles(F.relu, torch.relu, torch.Tensor.relu, F.relu_, torch.relu_, torch.Tensor.relu_)
@@ -386,7 +391,11 @@ def _linear(
     bias: torch.Tensor | None = None,
 ) -> Any:
     lossy = seen.lossy("linear")
-    if lossy and _takes_blocks(input) and not (seen.exact and seen.origin(input)):
+    if lossy is not None and not _takes_blocks(input):
+        seen.gains_nothing(lossy, f"codec bsr does not take {input.dtype}")
+    elif lossy is not None and seen.exact and seen.origin(input):
+        seen.gains_nothing(lossy, "its input is made again, or held with all its bits for others")
+    elif lossy is not None:
         keep = functools.partial(seen.keep, need=lossy)
         return BlockSparseLinear.apply(input, weight, bias, keep)
     return _linear_operator(seen, call, "", input)

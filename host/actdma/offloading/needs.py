@@ -11,9 +11,11 @@ from ..codecs import Lossy
 
 
 class Need(Protocol):
-    """What a backward function needs of a saved tensor; equal needs share one span."""
+    """What a backward function needs of a saved tensor; equal needs share one span. ``why``: a
+    sentence for `Session.plan`."""
 
     name: str
+    why: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,29 +23,34 @@ class Values:
     """Every bit."""
 
     name = "values"
+    why = "backward looks at every bit"
 
 
 @dataclasses.dataclass(frozen=True)
 class Approximate:
-    """The values, as a lossy ``codec`` gives them back."""
+    """The values, as a lossy ``codec`` gives them back. ``module``: whose rule that is."""
 
     codec: Lossy
+    module: str | None = dataclasses.field(default=None, compare=False)
+    why = "only the weight's gradient looks at it, and a lossy rule holds there"
 
     @property
     def name(self) -> str:
-        """The codec's, with its choices."""
-        return str(self.codec)
+        """The codec's, with the choices that were made."""
+        chosen = vars(self.codec).items()
+        choices = ", ".join(f"{name}={value!r}" for name, value in chosen if value is not None)
+        return f"{type(self.codec).__name__}({choices})"
 
 
 class Coded(Need, Protocol):
     """Less than the values: a code of as many elements, or none at all."""
 
     def encode(self, t: torch.Tensor) -> torch.Tensor | None:
-        """The code of ``t``: bool or uint8, in its shape; None: nothing is needed. ValueError if
-        its values are needed after all."""
+        """The code of ``t``: bool or uint8, in its shape; None: nothing is needed, and nothing will
+        be decoded. ValueError if its values are needed after all."""
         ...
 
-    def decode(self, code: torch.Tensor | None, out: torch.Tensor) -> None:
+    def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:
         """Fill ``out`` (shape, strides and dtype of ``t``) with what does as well as ``t``."""
         ...
 
@@ -53,11 +60,12 @@ class Shape:
     """Nothing but shape, strides and dtype: pooling does not look at its input again."""
 
     name = "shape"
+    why = "pooling does not look at its input again"
 
     def encode(self, t: torch.Tensor) -> None:
         """See `Coded`."""
 
-    def decode(self, code: None, out: torch.Tensor) -> None:
+    def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:
         """Leaves ``out`` as it is: nobody reads it."""
 
 
@@ -66,6 +74,7 @@ class Positive:
     """Which elements are above zero (leaky ReLU, of its input or result)."""
 
     name = "sign"
+    why = "the gradient depends on the sign alone"
 
     def encode(self, t: torch.Tensor) -> torch.Tensor:
         """See `Coded`."""
@@ -82,6 +91,7 @@ class NotZero:
     passes, as in PyTorch's `threshold_backward`."""
 
     name = "sign"
+    why = "the gradient passes or does not"
 
     def encode(self, t: torch.Tensor) -> torch.Tensor:
         """See `Coded`."""
@@ -99,6 +109,7 @@ class Between:
     low: float
     high: float
     name = "range"
+    why = "the gradient passes between the bounds alone"
 
     @property
     def possible(self) -> bool:
@@ -127,6 +138,7 @@ class Noise:
 
     p: float
     name = "mask"
+    why = "dropout's factors are 0 or 1 / (1 - p)"
 
     def encode(self, t: torch.Tensor) -> torch.Tensor:
         """See `Coded`."""
@@ -149,6 +161,7 @@ class Window:
     dilation: tuple[int, int]
     width: int
     name = "window index"
+    why = "the place in its window tells the place in the map"
 
     @property
     def possible(self) -> bool:

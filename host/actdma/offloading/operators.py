@@ -46,7 +46,7 @@ class Operators:
 
     ``exact``: whether tensors are made again. ``lossy``: gives the
     need of the input of an operator ("conv2d", "linear"), by the running module. ``keep``: holds a
-    matrix as a block-sparse one.
+    matrix as a block-sparse one. ``gains_nothing``: notes a rule that is of no use, and why.
     """
 
     def __init__(
@@ -54,10 +54,12 @@ class Operators:
         exact: bool,
         lossy: Callable[[str], Approximate | None],
         keep: Callable[[torch.Tensor, Approximate], BlockSparse],
+        gains_nothing: Callable[[Approximate, str], None],
     ) -> None:
         self.exact = exact
         self.lossy = lossy
         self.keep = keep
+        self.gains_nothing = gains_nothing
         self._thread = threading.local()
         self._saved: StorageTable[tuple[weakref.ref[Packed | Kept], int]] = StorageTable()
         self._made: StorageTable[Made] = StorageTable()

@@ -21,14 +21,14 @@ from .modules import ModuleNames
 from .needs import VALUES, Approximate, Need
 from .packed import Memory, PackedSpan, Span
 from .queue import Queue, Result, queue_of
-from .records import Record
+from .records import NoGain, Record
 from .remade import Made, Remade
 from .saving import Packed, Saving
 from .storages import StorageTable, View, is_dense, span_to_pack
 from .transfer import Source
 from .versions import Version, operator_name
 
-MakeRecord = Callable[[str, int], Record]
+MakeRecord = Callable[[torch.UntypedStorage, str, int], Record]
 AnySpan = TypeVar("AnySpan", bound=Span)
 
 # Bytes from which on looking costs little beside packing.
@@ -52,8 +52,9 @@ class Packer:
     """Packs saved tensors through ``coder``, at once or by a thread.
 
     A storage that several tensors share is packed once. `records` has one per packed span, in the
-    order of saving. ``queue_bytes``: how many bytes may wait for the thread, which then decodes as
-    many ahead in backward; 0: no thread. ``min_ratio``: what would shrink by less is better kept.
+    order of saving, `no_gain` lossy rules that were of no use, by module and rule.
+    ``queue_bytes``: how many bytes may wait for the thread, which then decodes as many ahead in
+    backward; 0: no thread. ``min_ratio``: what would shrink by less is better kept.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Packer:
         min_ratio: float,
     ) -> None:
         self.records: list[Record] = []
+        self.no_gain: dict[tuple[str | None, str], NoGain] = {}
         self._codec = codec
         self._coder = coder
         self._memory = memory
@@ -74,6 +76,7 @@ class Packer:
         self._min_ratio = min_ratio if coder.on_cpu else 0
         self._spans: Spans = StorageTable()
         self._dense: StorageTable[Record] = StorageTable()
+        self._recorded: StorageTable[bool] = StorageTable()
         self._order: list[weakref.ref[Span]] = []
         self._ahead = 0  # position in the order from which on all is decoded or being so
         self._last: Saving | None = None
@@ -89,11 +92,12 @@ class Packer:
         whole = last.whole if joins else span_to_pack(t, needed)
         if need is not VALUES and not (is_dense(t) and whole == needed):
             need = VALUES
-        make_record = self._recorder(t, names)
-        if need is VALUES and not (joins and VALUES in last.needs()):
+        known = joins and (need is not VALUES or VALUES in last.needs())
+        if not known:
+            make_record = self._recorder(t, names)
             if not joins:
                 self._end()
-            if self._better_kept(source, whole, make_record):
+            if need is VALUES and self._better_kept(source, whole, make_record):
                 return None
         packed = Packed(View.of(t), Version(t), need)
         if joins:
@@ -104,24 +108,34 @@ class Packer:
         self._end(saving)
         return packed
 
-    def remake(self, t: torch.Tensor, made: Made, names: ModuleNames) -> Packed | None:
-        """Have ``t``, which came about as ``made`` says, made again; None if it cannot be."""
+    def remake(
+        self, t: torch.Tensor, made: Made, names: ModuleNames, need: Need = VALUES
+    ) -> Packed | None:
+        """Have ``t``, which came about as ``made`` says, made again, whatever of it is ``need``ed;
+        None if it cannot be."""
         span = made.span and made.span()
         if span is None:
             again = made.hold()
             if again is None:
                 return None
             self._end()
-            record = self._recorder(t, names)("made again", made.nbytes)
+            record = self._recorder(t, names)(t.untyped_storage(), "made again", 0)
             record.operator = made.operator
+            record.why = "its operator runs again in backward, on what is held anyway"
             span = Remade(t, made, again, self._memory, record, self._verify)
             span.position = len(self._order)
             made.span = weakref.ref(span)
-            self.records.append(record)
+            self._note(t.untyped_storage(), record)
         packed = Packed(View.of(t), Version(t))
         packed.lies_in(span)
         span.record.saves += 1
+        if isinstance(need, Approximate):
+            self.gains_nothing(need, "its input is made again")
         return packed
+
+    def gains_nothing(self, need: Approximate, why: str) -> None:
+        """Have a lossy rule reported as one that is of no use."""
+        self.no_gain.setdefault((need.module, need.name), NoGain(need.module, need.name, why))
 
     def keep(self, t: torch.Tensor, need: Approximate, names: ModuleNames) -> BlockSparse:
         """Have the matrix ``t`` coded as a block-sparse one."""
@@ -145,6 +159,7 @@ class Packer:
         """What is saved from now on is packed again, even if it was before."""
         self._end()
         self._dense = StorageTable()
+        self._recorded = StorageTable()
         self._spans = StorageTable()  # what waits for the thread goes on with the one it had
 
     def _end(self, following: Saving | None = None) -> None:
@@ -173,6 +188,9 @@ class Packer:
                     return
             if whole is None:
                 whole = self._new(spans, source, saving.whole, make_record)
+            for need in needs:
+                if isinstance(need, Approximate) and (need.module, need.name) not in self.no_gain:
+                    self.gains_nothing(need, "its input is held with all its bits for others")
             saving.packed_in(dict.fromkeys((*needs, VALUES), whole))
 
         return self._queue.put(saving.whole[1] - saving.whole[0], work)
@@ -180,29 +198,37 @@ class Packer:
     def _form(self, source: Source, need: Need, make_record: MakeRecord) -> Span | None:
         """A span of less than the values; None if ``need`` cannot be served so."""
         t = source.tensor
-        record = make_record(need.name, t.nbytes)
+        record = make_record(source.storage, need.name, t.nbytes)
+        record.why = need.why
         kind = LossySpan if isinstance(need, Approximate) else CodedSpan
         try:
             span = kind(t, need, self._coder, self._memory, record)
-        except (TypeError, ValueError):
-            return None  # the codec does not take its dtype, its shape or its values
-        self.records.append(record)
+        except (TypeError, ValueError) as error:
+            # The codec does not take its dtype, its shape or its values.
+            if isinstance(need, Approximate):
+                self.gains_nothing(need, str(error))
+            return None
+        self._note(source.storage, record)
         return self._ordered(span)
+
+    def _note(self, storage: torch.UntypedStorage, record: Record) -> None:
+        self._recorded.put(storage, True)
+        self.records.append(record)
 
     def _recorder(self, t: torch.Tensor, names: ModuleNames) -> MakeRecord:
         """What makes the record of ``t``, given the form it is held in and its bytes."""
         node = t.grad_fn and t.grad_fn.name()
         shape, dtype, module = tuple(t.shape), str(t.dtype), names.current
 
-        def make(form: str, nbytes: int) -> Record:
+        def make(storage: torch.UntypedStorage, form: str, raw_bytes: int) -> Record:
             return Record(
                 index=len(self.records),
                 module=module,
                 operator=operator_name(node),
                 shape=shape,
                 dtype=dtype.removeprefix("torch."),
-                raw_bytes=0 if form == "made again" else nbytes,
-                plain_bytes=nbytes,
+                raw_bytes=raw_bytes,
+                plain_bytes=0 if storage in self._recorded else storage.nbytes(),
                 form=form,
             )
 
@@ -225,21 +251,23 @@ class Packer:
         sample = self._coder.sample(source.bytes(*whole), dtype, self._codec_of(dtype))
         if sample.ratio >= self._min_ratio:
             return False
-        record = make_record("values", nbytes)
+        record = make_record(storage, "values", nbytes)
+        record.why = "kept as it is: it would hardly shrink"
         record.saves = 1
         record.codec, record.backend, record.stored_bytes = "raw", "kept", nbytes
         record.zero_fraction = (sample.zeros or 0) * dtype.element_bytes / sample.raw_nbytes
-        self.records.append(self._dense.put(storage, record))
+        self._note(storage, self._dense.put(storage, record))
         return True
 
     def _new(
         self, spans: Spans, source: Source, whole: tuple[int, int], make_record: MakeRecord
     ) -> PackedSpan:
         codec = self._codec_of(torch_dtype_code(source.dtype))
-        record = make_record("values", whole[1] - whole[0])
+        record = make_record(source.storage, "values", whole[1] - whole[0])
+        record.why = VALUES.why
         record.codec = codec.name.lower()
         span = PackedSpan(source, whole, codec, self._coder, self._memory, record, self._verify)
-        self.records.append(record)
+        self._note(source.storage, record)
         known = spans.get(source.storage) or []
         alive = [reference for reference in known if reference() is not None]
         spans.put(source.storage, [*alive, weakref.ref(span)])

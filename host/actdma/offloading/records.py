@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,8 +25,9 @@ class Record:
     ``shape`` and ``dtype`` are those of the first tensor saved of it, by ``module`` (None: not
     known); ``operator`` made it (None: it has no autograd history); ``backend`` compressed it, or
     it is "kept" as it is, since it would hardly have shrunk. ``saves`` tensors share it.
-    ``plain_bytes``: what PyTorch would hold. ``form``: what is held of it, "values" where that is
-    all; ``raw_bytes``: of that, what goes through the codec, none where it is "made again".
+    ``plain_bytes``: what PyTorch would hold, the whole storage, counted in the first record of a
+    storage alone. ``form``: what is held of it, "values" where that is all, and ``why`` it is
+    enough; ``raw_bytes``: of that, what goes through the codec, none where it is "made again".
     ``zero_fraction``: of its elements, of one kept by a sample. ``decompress_s`` and
     ``decompress_cycles`` are those of the latest decoding, None before it; cycles are None where no
     fabric was used. ``bit_identical`` is None where nobody compared.
@@ -40,6 +41,7 @@ class Record:
     raw_bytes: int
     plain_bytes: int = 0
     form: str = "values"
+    why: str = ""
     codec: str = ""
     backend: str = ""
     stored_bytes: int = 0
@@ -62,6 +64,14 @@ class Record:
         return {**dataclasses.asdict(self), "shape": list(self.shape), "ratio": self.ratio}
 
 
+class NoGain(NamedTuple):
+    """A lossy rule that gained nothing at a module, and why."""
+
+    module: str | None
+    rule: str
+    why: str
+
+
 @dataclasses.dataclass
 class Report:
     """Records of a session, the machine they come from, and what else became of saved tensors.
@@ -70,8 +80,9 @@ class Report:
     all gradients equal those of the plain run; None if nobody compared. ``faults``: what a board
     failed at and the CPU's codec did. ``held_bytes_peak``: the most bytes that were held for
     backward at a time: packed, decoded, or kept as they are, parameters left out; bytes in the
-    queue come on top. ``pack_s``, ``unpack_s``: wall-clock seconds that forward and backward spent
-    in here. ``extra_totals``: what `totals` has besides. Printing it gives a table.
+    queue come on top. ``no_gain``: lossy rules that were of no use. ``pack_s``, ``unpack_s``:
+    wall-clock seconds that forward and backward spent in here. ``extra_totals``: what `totals` has
+    besides. Printing it gives a table.
     """
 
     records: list[Record]
@@ -82,6 +93,7 @@ class Report:
     held_bytes_peak: int = 0
     pack_s: float = 0.0
     unpack_s: float = 0.0
+    no_gain: list[NoGain] = dataclasses.field(default_factory=list)
     extra_totals: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -103,6 +115,7 @@ class Report:
             "tensors": len(self.records),
             "saves": sum(r.saves for r in self.records),
             "kept": self.kept,
+            "plain_bytes": sum(r.plain_bytes for r in self.records),
             "raw_bytes": raw,
             "stored_bytes": stored,
             "ratio": raw / stored if stored else None,
@@ -110,6 +123,7 @@ class Report:
             "bit_identical": self.bit_identical(),
             "gradients_identical": self.gradients_identical,
             "faults": self.faults,
+            "no_gain": [reason._asdict() for reason in self.no_gain],
             "held_bytes_peak": self.held_bytes_peak,
             "pack_s": self.pack_s,
             "unpack_s": self.unpack_s,

@@ -68,11 +68,22 @@ class Origin:
     def hold(self) -> Held | None:
         """What gives the tensor; None if its source is gone."""
         if isinstance(self.source, Made):
-            return self.source.hold()
+            return self._of_made(self.source)
         saved = self.source()
         if saved is None:
             return None
-        return saved.twin(self.view) if isinstance(saved, Packed) else _Same(saved, self.view)
+        if isinstance(saved, Packed):
+            return saved.twin(self.view)
+        return _Viewed(saved.unpack, self.view)
+
+    def _of_made(self, made: Made) -> Held | None:
+        span = made.span and made.span()
+        if span is None:
+            again = made.hold()
+            return again and _Viewed(again.get, self.view)
+        packed = Packed(self.view, None)  # it is made for others, too: once for all
+        packed.lies_in(span)
+        return packed
 
 
 @dataclasses.dataclass
@@ -85,16 +96,16 @@ class _Again:
 
 
 @dataclasses.dataclass
-class _Same:
-    """A view of a tensor that is kept as it is."""
+class _Viewed:
+    """A view of the storage of what ``whole`` gives."""
 
-    kept: Kept
+    whole: Callable[[], torch.Tensor]
     view: View
 
     def get(self) -> torch.Tensor:
-        storage = self.kept.unpack().detach()
-        flat = torch.empty(0, dtype=torch.uint8, device=storage.device)
-        storage = storage.untyped_storage()
+        whole = self.whole().detach()
+        storage = whole.untyped_storage()
+        flat = torch.empty(0, dtype=torch.uint8, device=whole.device)
         return self.view.on(flat.set_(storage, 0, (storage.nbytes(),), (1,)), 0)
 
 

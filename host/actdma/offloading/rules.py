@@ -49,7 +49,8 @@ class Rules:
         module, name = self._names.running
         for key, codec in self._rules.items():
             if module is not None and self._fits(key, module, name):
-                return Approximate(codec) if isinstance(codec, _CODECS[operator]) else None
+                fits = isinstance(codec, _CODECS[operator])
+                return Approximate(codec, name or type(module).__name__) if fits else None
         return None
 
     @staticmethod

@@ -29,6 +29,7 @@ from .operators import Operators
 from .packed import Memory
 from .packer import Packer
 from .passing import Copied, Kept, Parameters, unsuitable
+from .plan import Plan
 from .records import Report, environment
 from .rules import Rules
 from .saving import Packed
@@ -78,7 +79,10 @@ def offload(
         with actdma.offload(model) as session:
             loss = criterion(model(x), y)
         loss.backward()
+        print(session.plan())  # what is held of each tensor, and why
         print(session.report())
+
+    As a decorator of a function that runs the model, it records the latest call.
 
     Gradients are those of the plain run, bit for bit. The backward pass may run inside or outside
     of the block, more than once, and with ``create_graph``.
@@ -148,7 +152,8 @@ def offload(
     packer = Packer(codec, coder, memory, queue_bytes, verify, min_ratio)
     names = ModuleNames(model)
     rules, keep = Rules(lossy or {}, names), functools.partial(packer.keep, names=names)
-    operators = Operators(exact, rules.need, keep) if exact or lossy else None
+    watched = exact or lossy
+    operators = Operators(exact, rules.need, keep, packer.gains_nothing) if watched else None
     return Session(model, coder, memory.held, packer, min_bytes, names, operators)
 
 
@@ -164,8 +169,9 @@ def _overlaps(model: nn.Module | None, backend: Backend) -> bool:
     return elsewhere or isinstance(backend, Device)
 
 
-class Session:
-    """One use of `offload`; a context manager. Entered again, it goes on recording."""
+class Session(contextlib.ContextDecorator):
+    """One use of `offload`; a context manager, and a decorator of functions that run the model.
+    Entered again, it goes on recording; as a decorator it records the latest call alone."""
 
     def __init__(
         self,
@@ -189,11 +195,21 @@ class Session:
         self._shares: StorageTable[weakref.ref[Share]] = StorageTable()
         self._seconds = {"pack_s": 0.0, "unpack_s": 0.0}
         self._hooks: saved_tensors_hooks | None = None
+        self._first_record, self._entered = 0, False
+
+    def _recreate_cm(self) -> Session:
+        """What `contextlib.ContextDecorator` enters for a call."""
+        self._packer.finish()
+        self._packer.records.clear()
+        self._kept.clear()
+        self._seconds = {"pack_s": 0.0, "unpack_s": 0.0}
+        return self
 
     @torch._disable_dynamo
     def __enter__(self) -> Session:
         if self._hooks is not None:
             raise RuntimeError("this offload session is already open")
+        self._first_record, self._entered = len(self._packer.records), True
         hooks = saved_tensors_hooks(self._pack, self._unpack)
         hooks.__enter__()
         self._hooks = hooks  # a cycle with this session until __exit__
@@ -221,6 +237,13 @@ class Session:
         self._packer.finish()
         return self._held.now
 
+    def plan(self) -> Plan:
+        """What of each tensor that was saved since the block was last entered is held now, and why;
+        to be printed. RuntimeError before the model has run in the block."""
+        if not self._entered:
+            raise RuntimeError("nothing was saved yet: run the model in the session's block first")
+        return Plan(self.report(), self._first_record)
+
     def report(self) -> Report:
         """What was packed so far, and what came back."""
         self._packer.finish()
@@ -229,6 +252,7 @@ class Session:
             environment(self._coder.backend),
             dict(self._kept),
             faults=self._coder.faults,
+            no_gain=list(self._packer.no_gain.values()),
             held_bytes_peak=self._held.peak,
             **self._seconds,
         )
@@ -276,7 +300,7 @@ class Session:
         need = operators.need_of(t)
         made = operators.made(t) if need != Shape() else None
         saved = (
-            (made and self._packer.remake(t, made, self._names))
+            (made and self._packer.remake(t, made, self._names, need))
             or self._packer.pack(t, needed, self._names, need)
             or self._dense(t)
         )

@@ -59,12 +59,15 @@ def total_cells(report: Report) -> list[tuple[str, str]]:
     totals = report.totals()
     kept = ", ".join(f"{count} {reason}" for reason, count in sorted(report.kept.items()))
     rows = [
+        ("PyTorch would hold", f"{totals['plain_bytes'] / 1e6:.2f} MB"),
         ("raw", f"{totals['raw_bytes'] / 1e6:.2f} MB in {totals['tensors']} tensors"),
         ("stored", f"{totals['stored_bytes'] / 1e6:.2f} MB, ratio {_number(totals['ratio'])}"),
         ("zeros", f"{totals['zero_fraction'] or 0:.1%} (weighted by bytes)"),
         ("saves", f"{totals['saves']} packed, kept as they are: {kept or 'none'}"),
         ("held for backward", f"{totals['held_bytes_peak'] / 1e6:.2f} MB at the peak, decoded too"),
     ]
+    if report.no_gain:
+        rows.append(("lossy rules without gain", f"{len(report.no_gain)}, see Session.plan()"))
     if report.faults:
         rows.append(("faults", f"{report.faults}, the CPU's codec took over"))
     for name, where, kind in (
@@ -109,15 +112,24 @@ def plain(report: Report) -> str:
     """Everything as plain text."""
     header = [name.replace("\n", " ") for name in columns()]
     rows = [header, *(cells(report, record) for record in report.records)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [title(report)]
-    for row in rows:
-        aligned = map(str.__format__, row, map("{}{}".format, ALIGN, widths))
-        lines.append("  ".join(aligned).rstrip())
-    lines.append(rates_are(report))
+    lines = [title(report), *aligned(rows, ALIGN), rates_are(report)]
     lines += [f"{name}: {value}" for name, value in total_cells(report)]
     lines += [sentence for _, sentence in verdict(report)]
     return "\n".join(lines)
+
+
+def aligned(rows: list[list[str]], align: str) -> list[str]:
+    """A line for each row; ``align``: "<" or ">" for each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(map(str.__format__, row, map("{}{}".format, align, widths))).rstrip()
+        for row in rows
+    ]
+
+
+def gained_nothing(report: Report) -> list[str]:
+    """A sentence for each lossy rule that was of no use."""
+    return [f"no gain from {rule} at {module}: {why}" for module, rule, why in report.no_gain]
 
 
 def _rate(report: Report, record: Record, way: str) -> float | None:
