@@ -82,7 +82,7 @@ class Positive:
 
     def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:
         """1 where it was above zero, else 0."""
-        out.copy_(code)
+        _fill(out, code)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,11 +95,11 @@ class NotZero:
 
     def encode(self, t: torch.Tensor) -> torch.Tensor:
         """See `Coded`."""
-        return (t <= 0).logical_not_()
+        return t.bool()  # a result is not negative; PyTorch has vector code for this
 
     def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:
         """1 where the gradient passes, else 0."""
-        out.copy_(code)
+        _fill(out, code)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Between:
 
     def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:
         """The middle where it lay between, else the upper bound."""
-        out.copy_(code).mul_(self._middle - self.high).add_(self.high)
+        _fill(out, code).mul_(self._middle - self.high).add_(self.high)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Noise:
 
     def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:
         """The very factors."""
-        out.copy_(code).div_(1 - self.p)
+        _fill(out, code).div_(1 - self.p)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,6 +195,11 @@ class Window:
             for size, stride, padding in zip(t.shape[-2:], self.stride, self.padding, strict=True)
         )
         return row[:, None] * self.width + column
+
+
+def _fill(out: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
+    """``out``, 1 where ``code`` (bool) holds and 0 elsewhere."""
+    return out.copy_(code.view(torch.uint8))  # PyTorch has vector code for bytes, none for bool
 
 
 VALUES = Values()
