@@ -4,6 +4,7 @@ format; Block Sparse Row as PyTorch takes it; thresholds."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import struct
 
@@ -15,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import actdma
+from actdma.arrays import Layout
+from actdma.backend import ReferenceBackend, descriptors
 from actdma.codecs import Bsr, bsr, reference
 from actdma.frame import (
     BsrShape,
@@ -30,7 +33,7 @@ from actdma.frame import (
     crc,
     padded,
 )
-from actdma.native import _native
+from actdma.native import NativeBackend, _native
 from test_hls import LANES, exchange, request, reseal, sparse
 
 BLOCKS = BsrShape.BLOCKS
@@ -211,6 +214,160 @@ def test_norms_of_the_cpu_are_those_of_the_reference_whatever_the_caller_set():
             finally:
                 torch.set_flush_denormal(False)
             assert frame == again == expected
+
+
+ISAS = _native.isas()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_cpu_reads_a_matrix_where_it_lies(isa, kind):
+    """Norms, zeros and frames of a matrix in its own order are those of its blocks in theirs."""
+    rng = np.random.default_rng(kind)
+    dtype = BsrShape.KINDS[kind]
+    _native.set_isa(isa)
+    try:
+        for norm, block in itertools.product(("l1", "l2", "max"), BLOCKS):
+            for rows, columns in ((1, 1), (2 * block, 3 * block), (5 * block + 1, 7 * block - 3)):
+                bits = matrix(rng, kind, rows, columns, special=0.05)
+                bits[:, ::3] = 0
+                layout = Layout(dtype, bits.shape)
+                data = bits.reshape(-1).view(np.uint8)
+                codec = Bsr(block, norm, density=0.4)
+                raw, coding = codec.prepare(data, layout)
+                for threads in (1, 3):
+                    backend = NativeBackend(threads)
+                    measured, found = backend.prepare(codec, data, layout)
+                    assert found == coding
+                    assert measured.size == raw.size
+                    assert measured.zeros == np.count_nonzero(raw.view(bits.dtype) == 0)
+                    expected = bsr.norms(raw, BsrShape.of(coding.parameters))
+                    np.testing.assert_array_equal(measured.norms, expected)
+                    for frame_bytes in (8192, 1 << 22):
+                        frame = backend.compress(measured, dtype, coding, frame_bytes)
+                        same = ReferenceBackend().compress(raw, dtype, coding, frame_bytes)
+                        assert bytes(frame) == bytes(same)
+                        assert frame.zeros == measured.zeros
+    finally:
+        _native.set_isa(ISAS[-1])
+
+
+def test_a_matrix_that_does_not_fit_is_refused():
+    x = np.ones((20, 24), np.float32)
+    codec, layout = Bsr(8, threshold=1), Layout(DType.float32, x.shape)
+    backend, data = NativeBackend(), x.reshape(-1).view(np.uint8)
+    measured, coding = backend.prepare(codec, data, layout)
+    parameter = coding.parameters[0]
+
+    def measure(rows=20, columns=24, parameter=parameter, blocks=9):
+        norms = np.empty(blocks, np.float32)
+        _native.measure_blocks(data, rows, columns, parameter, norms)
+
+    measure()
+    for wrong in (
+        {"rows": 21},
+        {"columns": 2**62},
+        {"rows": 0, "columns": 0},
+        {"parameter": parameter + 1},
+        {"parameter": parameter | 3 << 16},
+        {"parameter": parameter | 1 << 24},
+        {"blocks": 8},
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            measure(**wrong)
+
+    def heads(**changes):
+        shape = dataclasses.replace(BsrShape.of(coding.parameters), **changes)
+        own = dataclasses.replace(coding, parameters=shape.parameters)
+        return b"".join(d.pack() for d in descriptors(measured.size, DType.float32, own, 8192))
+
+    zvc = Descriptor(Codec.ZVC, 4, measured.size, dtype=DType.float32).pack()
+    out = np.empty(1 << 14, np.uint8)
+    good = (data, 20, 24, measured.norms, heads(), out)
+    (length,) = _native.encode_matrix(*good)
+    assert out[:length].tobytes() == bytes(backend.compress(measured, DType.float32, coding))
+    for place, wrong in (
+        (0, data[:-4]),
+        (1, 25),
+        (2, 16),
+        (3, measured.norms[:-1]),
+        (4, heads(columns=4)),
+        (4, heads(block=16)),
+        (4, heads() * 2),
+        (4, heads()[:-1]),
+        (4, b""),
+        (4, zvc),
+        (5, out[:512]),
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            _native.encode_matrix(*good[:place], wrong, *good[place + 1 :])
+
+
+def gathered(frame):
+    """By the reference and by the CPU: the parts, or the status."""
+
+    def read(gather):
+        try:
+            return bsr.parts(frame, gather)
+        except FrameError as error:
+            return error.status
+
+    return read(None), read(NativeBackend.kept_blocks)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_cpu_gathers_the_parts_of_the_reference(block, kind):
+    rng = np.random.default_rng(block)
+    for rows, columns, share in ((1, 1, 1), (5 * block, 37 * block, 0.3), (70, 45, 0)):
+        bits = matrix(rng, kind, rows, columns)
+        raw, coding = Bsr(block, density=share).prepare(
+            bits.reshape(-1).view(np.uint8), Layout(BsrShape.KINDS[kind], bits.shape)
+        )
+        frame = NativeBackend().compress(raw, BsrShape.KINDS[kind], coding, 8192)
+        reference, cpu = gathered(frame)
+        for one, other in zip(reference, cpu, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert cpu.values.dtype == reference.values.dtype
+
+
+def test_the_cpu_gathers_no_more_than_a_frame_holds():
+    """Hostile frames: the verdicts are the reference's, and there is no room for more blocks."""
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(1000):
+        block, kind = int(rng.choice(BLOCKS)), int(rng.integers(0, 3))
+        bits = matrix(rng, kind, int(rng.integers(1, 2 * block)), int(rng.integers(1, 5 * block)))
+        raw, descriptor = coded(bits, block, Norm.L1, kind, rng.choice([0, 0.3, 0.9]))
+        packet = tampered(rng, reference.encode_frame(raw, descriptor))
+        offsets = (0, packet.size)
+        frame = Frame(packet, offsets, raw.size, BsrShape.KINDS[kind], Codec.BSR)
+        one, other = gathered(frame)
+        if isinstance(one, Status):
+            assert one == other
+            seen.add(one)
+            continue
+        for expected, found in zip(one, other, strict=True):
+            np.testing.assert_array_equal(expected, found)
+    assert {Status.RESERVED, Status.BLOCK, Status.LENGTH, Status.FRAME_CRC} <= seen
+
+    raw, descriptor = coded(np.ones((16, 16), np.uint32), 8, Norm.L1, 0, 0)
+    packet = reference.encode_frame(raw, descriptor)
+
+    def gather(columns=2, block_bytes=256, rows=2, col=4, room=4 * 256):
+        crow = np.empty(rows + 1, np.int64)
+        arrays = crow, np.empty(col, np.int64), np.empty(room, np.uint8)
+        return _native.kept_blocks(packet, (0, packet.size), columns, block_bytes, *arrays)
+
+    assert gather() == (Status.GOOD, 4)
+    assert gather(rows=1)[0] == Status.LENGTH
+    assert gather(rows=3)[0] == Status.RAW_BYTES
+    assert gather(col=3, room=3 * 256)[0] == Status.LENGTH
+    assert gather(columns=4)[0] == Status.RESERVED
+    assert gather(block_bytes=128, room=4 * 128)[0] == Status.RESERVED
+    for wrong in ({"rows": -1}, {"room": 4 * 256 - 1}, {"col": 3}):
+        with pytest.raises(ValueError):  # noqa: PT011
+            gather(**wrong)
 
 
 @pytest.mark.parametrize("choice", [{"threshold": 1e-39}, {"density": 0.5}])

@@ -44,23 +44,45 @@ inline float tree_sum(const float* values) {
   }
 }
 
+// What the norms, or terms, of parts that lie side by side make together.
+template <uint32_t NORM, size_t PARTS>
+inline uint32_t join(const uint32_t (&parts)[PARTS]) {
+  if (NORM == kNormMax) {
+    uint32_t most = 0;
+    for (const uint32_t part : parts) most = std::max(most, part);
+    return most;
+  }
+  float values[PARTS];
+  std::memcpy(values, parts, sizeof values);
+  const float sum = tree_sum<PARTS>(values);
+  uint32_t bits;
+  std::memcpy(&bits, &sum, sizeof bits);
+  return bits;
+}
+
+// Elements at a time, for which the registers have room.
+constexpr size_t kPiece = 64;
+
 template <class Element, uint32_t (*Magnitude)(Element), uint32_t NORM, size_t ELEMENTS>
 uint32_t block_norm(const uint8_t* block) {
+  if constexpr (ELEMENTS > kPiece) {
+    uint32_t pieces[ELEMENTS / kPiece];
+    for (uint32_t& piece : pieces) {
+      piece = block_norm<Element, Magnitude, NORM, kPiece>(block);
+      block += kPiece * sizeof(Element);
+    }
+    return join<NORM>(pieces);
+  }
   uint32_t bits[ELEMENTS];
   for (size_t i = 0; i < ELEMENTS; i++)
     bits[i] = Magnitude(load<Element>(block + i * sizeof(Element)));
-  if (NORM == kNormMax) {
-    uint32_t most = 0;
-    for (size_t i = 0; i < ELEMENTS; i++) most = std::max(most, bits[i]);
-    return most;
+  if (NORM == kNormL2) {
+    float values[ELEMENTS];
+    std::memcpy(values, bits, sizeof bits);
+    for (float& value : values) value *= value;
+    std::memcpy(bits, values, sizeof bits);
   }
-  float values[ELEMENTS];
-  std::memcpy(values, bits, sizeof bits);
-  if (NORM == kNormL2)
-    for (size_t i = 0; i < ELEMENTS; i++) values[i] *= values[i];
-  const float sum = tree_sum<ELEMENTS>(values);
-  std::memcpy(bits, &sum, 4);
-  return bits[0];
+  return join<NORM>(bits);
 }
 
 template <class Element, uint32_t (*Magnitude)(Element), uint32_t NORM>
