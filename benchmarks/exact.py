@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 from common import publish
-from memory import DTYPES, MALLOC, Row, in_fresh_process
+from memory import DTYPES, MALLOC, TRIMMED, Row, in_fresh_process
 from step import compare, figures_of
 from torch import nn
 from tqdm import tqdm
@@ -43,6 +43,7 @@ from networks import (
     RESNET_50,
     VIT,
     Work,
+    parser_of,
 )
 
 NETWORKS = (RELU_CNN, RESNET_20, RESNET_50, EFFICIENTNET_LITE0, MOBILENET_V2, VIT, GPT)
@@ -110,17 +111,10 @@ def described(work: Work) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    names = [network.name for network in NETWORKS]
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="see the head of networks.py")
-    parser.add_argument("--network", nargs="+", default=names, choices=names)
+    parser = parser_of(__doc__, NETWORKS)
     parser.add_argument("--dtype", nargs="+", default=DTYPES, choices=DTYPES)
     parser.add_argument("--order", default="contiguous", choices=ORDERS, help="of feature maps")
-    parser.add_argument("--batch", type=int, help="images per step (default: the network's own)")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 
@@ -141,7 +135,7 @@ def main() -> None:
             table.append(["geometric mean", dtype, row, *mean_cells(of_row)])
     what = (
         f"measured, {args.order}, {args.threads} threads, medians of {args.rounds} rounds; "
-        f"trimmed: {' '.join(f'{k}={v}' for k, v in MALLOC.items())}; {'; '.join(inputs)}"
+        f"{TRIMMED}; {'; '.join(inputs)}"
     )
     publish("Exact: memory and cost of a training step", COLUMNS, table, figures, what, args)
     if failures:

@@ -51,6 +51,7 @@ from networks import (
     RELU_CNN,
     RESNET_20,
     Network,
+    parser_of,
 )
 
 NETWORKS = (RELU_CNN, FRESH_RELU_CNN, RESNET_20, EFFICIENTNET_LITE0, GELU_TRANSFORMER)
@@ -58,6 +59,7 @@ DTYPES = ("float32", "bfloat16")
 ROWS = tuple(name for name in VARIANTS if name != "identity hook")
 ROWS_OF_CHANNELS_LAST = ("plain", "zvc", "auto", "exact", "exact + auto")
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+TRIMMED = f"trimmed: {' '.join(f'{name}={value}' for name, value in MALLOC.items())}"
 SECONDS = 600  # that a row may take
 COLUMNS = (
     *(
@@ -221,16 +223,9 @@ def plot(figures: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    names = [network.name for network in NETWORKS]
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="see the head of networks.py")
-    parser.add_argument("--network", nargs="+", default=names, choices=names)
+    parser = parser_of(__doc__, NETWORKS)
     parser.add_argument("--dtype", nargs="+", default=DTYPES, choices=DTYPES)
     parser.add_argument("--variant", nargs="+", default=ROWS, choices=ROWS, help="beside plain")
-    parser.add_argument("--batch", type=int, help="images per step (default: the network's own)")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
     parser.add_argument("--plot", type=Path, help="draw the bytes held to this file")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -270,7 +265,7 @@ def main() -> None:
         + ", ".join(
             f"{args.batch or n.batch} ({n.name})" for n in NETWORKS if n.name in args.network
         )
-        + f"; trimmed: {' '.join(f'{k}={v}' for k, v in MALLOC.items())}"
+        + f"; {TRIMMED}"
     )
     publish("Memory of a training step", COLUMNS, table, figures, what, args)
     if args.plot:

@@ -18,8 +18,9 @@ What they are like, `actdma.measure.zoo` says.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,19 @@ def trained_relu_cnn(folder: Path | None) -> nn.Module:
         F.cross_entropy(model(x), y).backward()
         optimiser.step()
     return model
+
+
+def parser_of(doc: str, networks: Sequence[Network]) -> argparse.ArgumentParser:
+    """Arguments of a benchmark of steps of ``networks``; ``doc``: its docstring."""
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
+    names = [network.name for network in networks]
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="see the head of networks.py")
+    parser.add_argument("--network", nargs="+", default=names, choices=names)
+    parser.add_argument("--batch", type=int, help="images per step (default: the network's own)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
+    return parser
 
 
 def photographs(folder: Path | None, count: int) -> torch.Tensor:

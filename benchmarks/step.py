@@ -18,14 +18,12 @@ weights are random without it. float32.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import random
 import statistics
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,7 +32,7 @@ from tqdm import tqdm
 from variants import VARIANTS, Trial
 
 from actdma.offloading import Session
-from networks import GELU_TRANSFORMER, RESNET_20, Work
+from networks import GELU_TRANSFORMER, RESNET_20, Work, parser_of
 
 NETWORKS = (RESNET_20, GELU_TRANSFORMER)
 ROWS = tuple(name for name in VARIANTS if name != "save_on_cpu")
@@ -114,15 +112,8 @@ def figures_of(stepper: Stepper, plain: Stepper) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    names = [network.name for network in NETWORKS]
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="see the head of networks.py")
-    parser.add_argument("--network", nargs="+", default=names, choices=names)
-    parser.add_argument("--batch", type=int, help="images per step (default: the network's own)")
+    parser = parser_of(__doc__, NETWORKS)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 

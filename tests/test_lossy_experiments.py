@@ -26,6 +26,15 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SCHEDULE = Schedule(epochs=3, rate=1e-4, batch=8)
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """On a busy machine two threads do not repeat a first step's bits, even in plain PyTorch."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def part(count):
     generator = torch.Generator().manual_seed(count)
     labels = torch.randint(10, (count,), generator=generator)

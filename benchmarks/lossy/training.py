@@ -1,4 +1,5 @@
-"""A training run that goes on where it was stopped, and comes to the same result."""
+"""A training run that goes on where it was stopped, and comes to the same result: to the bit with
+one thread, as far as PyTorch repeats itself with several."""
 
 from __future__ import annotations
 

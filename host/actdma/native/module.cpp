@@ -126,25 +126,31 @@ BsrShape bsr_shape(const Matrix& matrix, uint32_t parameter) {
 }
 
 // The bytes of a matrix' elements, checked.
-Matrix matrix_of(const Buffer& elements, size_t rows, size_t columns, uint32_t kind) {
+Matrix matrix_of(const Buffer& elements, size_t rows, size_t columns, uint32_t parameter) {
+  const uint32_t kind = parameter >> 16 & 0xFF;
   if (!holds(elements.size(), kind == kBsrFp32 ? 4 : 2, {rows, columns})) {
     throw py::value_error("the data is not that of the matrix");
   }
   return {elements.data(), rows, columns};
 }
 
+// The norms of a matrix' blocks, checked.
+uint32_t* norms_of(const Buffer& norms, const Matrix& matrix, const BsrShape& shape) {
+  if (!holds(norms.size(), sizeof(uint32_t), {blocks_of(matrix, shape)}) ||
+      reinterpret_cast<uintptr_t>(norms.data()) % sizeof(uint32_t)) {
+    throw py::value_error("norms are not those of the matrix' blocks, or not aligned");
+  }
+  return reinterpret_cast<uint32_t*>(norms.data());
+}
+
 size_t py_measure_blocks(const py::object& elements, size_t rows, size_t columns,
                          uint32_t parameter, const py::object& norms, size_t threads) {
   const Buffer from(elements, PyBUF_SIMPLE), to(norms, PyBUF_WRITABLE);
-  const Matrix matrix = matrix_of(from, rows, columns, parameter >> 16 & 0xFF);
+  const Matrix matrix = matrix_of(from, rows, columns, parameter);
   const BsrShape shape = bsr_shape(matrix, parameter);
-  if (!holds(to.size(), sizeof(uint32_t), {blocks_of(matrix, shape)}) ||
-      reinterpret_cast<uintptr_t>(to.data()) % sizeof(uint32_t)) {
-    throw py::value_error("norms are not those of the matrix' blocks, or not aligned");
-  }
+  uint32_t* const measured = norms_of(to, matrix, shape);
   const py::gil_scoped_release unlocked;
-  return measure_blocks(active_kernels(), matrix, shape, reinterpret_cast<uint32_t*>(to.data()),
-                        threads);
+  return measure_blocks(active_kernels(), matrix, shape, measured, threads);
 }
 
 std::vector<size_t> py_encode_matrix(const py::object& elements, size_t rows, size_t columns,
@@ -152,32 +158,30 @@ std::vector<size_t> py_encode_matrix(const py::object& elements, size_t rows, si
                                      const py::object& out, size_t threads) {
   const Buffer from(elements, PyBUF_SIMPLE), measured(norms, PyBUF_SIMPLE),
       heads(descriptors, PyBUF_SIMPLE), to(out, PyBUF_WRITABLE);
+  if (heads.size() == 0 || heads.size() % kHeaderBytes) {
+    throw py::value_error("the descriptors are not whole, or there is none");
+  }
+  const auto parameter = load<uint32_t>(heads.data() + 4 * kDescParameters);
+  const Matrix matrix = matrix_of(from, rows, columns, parameter);
+  const BsrShape shape = bsr_shape(matrix, parameter);
+  const uint32_t* const known = norms_of(measured, matrix, shape);
   const Kernels& kernels = active_kernels();
   std::vector<RawFrame> frames;
-  size_t first = 0, blocks = 0, bound = kEncodeSlack;
-  for (size_t at = 0; at + kHeaderBytes <= heads.size(); at += kHeaderBytes) {
+  size_t first = 0, bound = kEncodeSlack;
+  bool fit = true;
+  for (size_t at = 0; at < heads.size(); at += kHeaderBytes) {
     const uint8_t* const head = heads.data() + at;
     frames.push_back(raw_frame(kernels, nullptr, SIZE_MAX, head));
     uint32_t words[kHeaderWords];
     std::memcpy(words, head, kHeaderBytes);
-    const BsrShape shape(words);
-    const Matrix matrix = matrix_of(from, rows, columns, shape.kind);
-    if ((words[kDescKind] >> 16 & 0xFF) != kCodecBsr ||
-        bsr_shape(matrix, words[kDescParameters]).columns != shape.columns ||
-        (at && words[kDescParameters] != load<uint32_t>(heads.data() + 4 * kDescParameters))) {
-      throw py::value_error("the descriptors are not those of the matrix");
-    }
-    frames.back().blocks = {matrix, reinterpret_cast<const uint32_t*>(measured.data()), first};
+    fit &= (words[kDescKind] >> 16 & 0xFF) == kCodecBsr && words[kDescParameters] == parameter &&
+           BsrShape(words).columns == shape.columns;
+    frames.back().blocks = {matrix, known, first};
     first += frames.back().raw_bytes >> (2 + shape.words_log2());
-    blocks = blocks_of(matrix, shape);
     bound += frames.back().bound;
   }
-  if (frames.empty() || heads.size() % kHeaderBytes || first != blocks) {
+  if (!fit || first != blocks_of(matrix, shape)) {
     throw py::value_error("the descriptors are not those of the matrix");
-  }
-  if (!holds(measured.size(), sizeof(uint32_t), {blocks}) ||
-      reinterpret_cast<uintptr_t>(measured.data()) % sizeof(uint32_t)) {
-    throw py::value_error("norms are not those of the matrix' blocks, or not aligned");
   }
   if (to.size() < bound) throw py::value_error("out is short");
   std::vector<size_t> lengths(frames.size());

@@ -13,7 +13,7 @@ from ..codecs import best_codec, bsr
 from ..codecs.bsr import Parts
 from ..frame import Codec
 from .coder import Coder
-from .needs import Approximate, Coded
+from .needs import Approximate, Coded, Shape
 from .packed import Memory, PackedSpan, Span, compressed, decompressed
 from .records import Record
 from .storages import View, touched
@@ -24,7 +24,7 @@ class CodedSpan(Span):
     """A tensor of which a code is held (`needs.Coded`), compressed; or nothing at all."""
 
     def __init__(
-        self, t: torch.Tensor, need: Coded, coder: Coder, memory: Memory, record: Record
+        self, t: torch.Tensor, need: Coded | Shape, coder: Coder, memory: Memory, record: Record
     ) -> None:
         super().__init__(touched(t), 0, record, memory)
         self._need = need
@@ -87,7 +87,6 @@ class _Like:
 
     def __init__(self, t: torch.Tensor) -> None:
         self.stride = t.stride()
-        self._nbytes = t.nbytes
         self._form = {"size": t.shape, "stride": t.stride(), "dtype": t.dtype, "device": t.device}
 
     def empty(self) -> torch.Tensor:
@@ -96,7 +95,8 @@ class _Like:
 
     def untouched(self) -> torch.Tensor:
         """Such a tensor, dense, that nobody will look at: on the host, addresses without memory."""
-        form, nbytes = self._form, self._nbytes
+        form = self._form
+        nbytes = form["size"].numel() * form["dtype"].itemsize
         if form["device"].type != "cpu" or not nbytes:
             return self.empty()
         pages = torch.frombuffer(mmap.mmap(-1, nbytes), dtype=form["dtype"])

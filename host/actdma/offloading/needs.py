@@ -43,11 +43,11 @@ class Approximate:
 
 
 class Coded(Need, Protocol):
-    """Less than the values: a code of as many elements, or none at all."""
+    """Less than the values: a code of as many elements."""
 
-    def encode(self, t: torch.Tensor) -> torch.Tensor | None:
-        """The code of ``t``: bool or uint8, in its shape; None: nothing is needed, and nothing will
-        be decoded. ValueError if its values are needed after all."""
+    def encode(self, t: torch.Tensor) -> torch.Tensor:
+        """The code of ``t``: bool or uint8, in its shape. ValueError if its values are needed after
+        all."""
         ...
 
     def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:
@@ -63,10 +63,7 @@ class Shape:
     why = "pooling does not look at its input again"
 
     def encode(self, t: torch.Tensor) -> None:
-        """See `Coded`."""
-
-    def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:
-        """Leaves ``out`` as it is: nobody reads it."""
+        """No code: there is nothing to decode."""
 
 
 @dataclasses.dataclass(frozen=True)

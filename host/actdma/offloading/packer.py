@@ -21,14 +21,14 @@ from .modules import ModuleNames
 from .needs import VALUES, Approximate, Need
 from .packed import Memory, PackedSpan, Span
 from .queue import Queue, Result, queue_of
-from .records import NoGain, Record
+from .records import Record
 from .remade import Made, Remade
 from .saving import Packed, Saving
 from .storages import StorageTable, View, is_dense, span_to_pack
 from .transfer import Source
 from .versions import Version, operator_name
 
-MakeRecord = Callable[[torch.UntypedStorage, str, int], Record]
+MakeRecord = Callable[[torch.UntypedStorage, str, str, int], Record]
 AnySpan = TypeVar("AnySpan", bound=Span)
 
 # Bytes from which on looking costs little beside packing.
@@ -52,7 +52,7 @@ class Packer:
     """Packs saved tensors through ``coder``, at once or by a thread.
 
     A storage that several tensors share is packed once. `records` has one per packed span, in the
-    order of saving, `no_gain` lossy rules that were of no use, by module and rule.
+    order of saving, `no_gain` why lossy rules were of no use, by module and rule.
     ``queue_bytes``: how many bytes may wait for the thread, which then decodes as many ahead in
     backward; 0: no thread. ``min_ratio``: what would shrink by less is better kept.
     """
@@ -67,7 +67,7 @@ class Packer:
         min_ratio: float,
     ) -> None:
         self.records: list[Record] = []
-        self.no_gain: dict[tuple[str | None, str], NoGain] = {}
+        self.no_gain: dict[tuple[str | None, str], str] = {}
         self._codec = codec
         self._coder = coder
         self._memory = memory
@@ -119,9 +119,9 @@ class Packer:
             if again is None:
                 return None
             self._end()
-            record = self._recorder(t, names)(t.untyped_storage(), "made again", 0)
+            why = "its operator runs again in backward, on what is held anyway"
+            record = self._recorder(t, names)(t.untyped_storage(), "made again", why, 0)
             record.operator = made.operator
-            record.why = "its operator runs again in backward, on what is held anyway"
             span = Remade(t, made, again, self._memory, record, self._verify)
             span.position = len(self._order)
             made.span = weakref.ref(span)
@@ -135,7 +135,7 @@ class Packer:
 
     def gains_nothing(self, need: Approximate, why: str) -> None:
         """Have a lossy rule reported as one that is of no use."""
-        self.no_gain.setdefault((need.module, need.name), NoGain(need.module, need.name, why))
+        self.no_gain.setdefault((need.module, need.name), why)
 
     def keep(self, t: torch.Tensor, need: Approximate, names: ModuleNames) -> BlockSparse:
         """Have the matrix ``t`` coded as a block-sparse one."""
@@ -189,7 +189,7 @@ class Packer:
             if whole is None:
                 whole = self._new(spans, source, saving.whole, make_record)
             for need in needs:
-                if isinstance(need, Approximate) and (need.module, need.name) not in self.no_gain:
+                if isinstance(need, Approximate):
                     self.gains_nothing(need, "its input is held with all its bits for others")
             saving.packed_in(dict.fromkeys((*needs, VALUES), whole))
 
@@ -198,8 +198,7 @@ class Packer:
     def _form(self, source: Source, need: Need, make_record: MakeRecord) -> Span | None:
         """A span of less than the values; None if ``need`` cannot be served so."""
         t = source.tensor
-        record = make_record(source.storage, need.name, t.nbytes)
-        record.why = need.why
+        record = make_record(source.storage, need.name, need.why, t.nbytes)
         kind = LossySpan if isinstance(need, Approximate) else CodedSpan
         try:
             span = kind(t, need, self._coder, self._memory, record)
@@ -216,11 +215,12 @@ class Packer:
         self.records.append(record)
 
     def _recorder(self, t: torch.Tensor, names: ModuleNames) -> MakeRecord:
-        """What makes the record of ``t``, given the form it is held in and its bytes."""
+        """What makes the record of ``t``, given its storage, the form it is held in, why that is
+        enough, and raw bytes."""
         node = t.grad_fn and t.grad_fn.name()
         shape, dtype, module = tuple(t.shape), str(t.dtype), names.current
 
-        def make(storage: torch.UntypedStorage, form: str, raw_bytes: int) -> Record:
+        def make(storage: torch.UntypedStorage, form: str, why: str, raw_bytes: int) -> Record:
             return Record(
                 index=len(self.records),
                 module=module,
@@ -230,6 +230,7 @@ class Packer:
                 raw_bytes=raw_bytes,
                 plain_bytes=0 if storage in self._recorded else storage.nbytes(),
                 form=form,
+                why=why,
             )
 
         return make
@@ -251,8 +252,8 @@ class Packer:
         sample = self._coder.sample(source.bytes(*whole), dtype, self._codec_of(dtype))
         if sample.ratio >= self._min_ratio:
             return False
-        record = make_record(storage, "values", nbytes)
-        record.why = "kept as it is: it would hardly shrink"
+        why = "kept as it is: it would hardly shrink"
+        record = make_record(storage, VALUES.name, why, nbytes)
         record.saves = 1
         record.codec, record.backend, record.stored_bytes = "raw", "kept", nbytes
         record.zero_fraction = (sample.zeros or 0) * dtype.element_bytes / sample.raw_nbytes
@@ -263,8 +264,8 @@ class Packer:
         self, spans: Spans, source: Source, whole: tuple[int, int], make_record: MakeRecord
     ) -> PackedSpan:
         codec = self._codec_of(torch_dtype_code(source.dtype))
-        record = make_record(source.storage, "values", whole[1] - whole[0])
-        record.why = VALUES.why
+        nbytes = whole[1] - whole[0]
+        record = make_record(source.storage, VALUES.name, VALUES.why, nbytes)
         record.codec = codec.name.lower()
         span = PackedSpan(source, whole, codec, self._coder, self._memory, record, self._verify)
         self._note(source.storage, record)

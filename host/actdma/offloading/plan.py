@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from .records import Record, Report
-from .text import aligned, gained_nothing
+from .text import aligned, kept
 
 _COLUMNS = ("saved by", "made by", "shape", "dtype", "plain MB", "held MB", "held", "why")
 _ALIGN = "<<<<>><<"
@@ -29,14 +29,13 @@ class Plan:
 
     def __str__(self) -> str:
         rows = [_cells(record) for record in self.records]
-        plain, held = (sum(getattr(r, f"{w}_bytes") for r in self.records) for w in _SUMS)
+        plain = sum(record.plain_bytes for record in self.records)
+        held = sum(record.stored_bytes for record in self.records)
         rows.append(["in all", "", "", "", _megabytes(plain), _megabytes(held), "", ""])
-        kept = ", ".join(f"{count} {reason}" for reason, count in sorted(self.report.kept.items()))
-        lines = [*aligned([list(_COLUMNS), *rows], _ALIGN), f"not counted: {kept or 'none'}"]
-        return "\n".join([*lines, *gained_nothing(self.report)])
-
-
-_SUMS = ("plain", "stored")
+        lines = [*aligned([list(_COLUMNS), *rows], _ALIGN), f"not counted: {kept(self.report)}"]
+        for module, rule, why in self.report.no_gain:
+            lines.append(f"no gain from {rule} at {module}: {why}")
+        return "\n".join(lines)
 
 
 def _cells(record: Record) -> list[str]:

@@ -30,7 +30,7 @@ from .packed import Memory
 from .packer import Packer
 from .passing import Copied, Kept, Parameters, unsuitable
 from .plan import Plan
-from .records import Report, environment
+from .records import NoGain, Report, environment
 from .rules import Rules
 from .saving import Packed
 from .storages import StorageTable, touched
@@ -195,21 +195,21 @@ class Session(contextlib.ContextDecorator):
         self._shares: StorageTable[weakref.ref[Share]] = StorageTable()
         self._seconds = {"pack_s": 0.0, "unpack_s": 0.0}
         self._hooks: saved_tensors_hooks | None = None
-        self._first_record, self._entered = 0, False
+        self._first_record: int | None = None  # of those since it was last entered
 
     def _recreate_cm(self) -> Session:
         """What `contextlib.ContextDecorator` enters for a call."""
         self._packer.finish()
         self._packer.records.clear()
         self._kept.clear()
-        self._seconds = {"pack_s": 0.0, "unpack_s": 0.0}
+        self._seconds = dict.fromkeys(self._seconds, 0.0)
         return self
 
     @torch._disable_dynamo
     def __enter__(self) -> Session:
         if self._hooks is not None:
             raise RuntimeError("this offload session is already open")
-        self._first_record, self._entered = len(self._packer.records), True
+        self._first_record = len(self._packer.records)
         hooks = saved_tensors_hooks(self._pack, self._unpack)
         hooks.__enter__()
         self._hooks = hooks  # a cycle with this session until __exit__
@@ -240,7 +240,7 @@ class Session(contextlib.ContextDecorator):
     def plan(self) -> Plan:
         """What of each tensor that was saved since the block was last entered is held now, and why;
         to be printed. RuntimeError before the model has run in the block."""
-        if not self._entered:
+        if self._first_record is None:
             raise RuntimeError("nothing was saved yet: run the model in the session's block first")
         return Plan(self.report(), self._first_record)
 
@@ -252,7 +252,7 @@ class Session(contextlib.ContextDecorator):
             environment(self._coder.backend),
             dict(self._kept),
             faults=self._coder.faults,
-            no_gain=list(self._packer.no_gain.values()),
+            no_gain=[NoGain(*rule, why) for rule, why in self._packer.no_gain.items()],
             held_bytes_peak=self._held.peak,
             **self._seconds,
         )

@@ -57,13 +57,12 @@ def cells(report: Report, record: Record) -> list[str]:
 def total_cells(report: Report) -> list[tuple[str, str]]:
     """The totals: name and value."""
     totals = report.totals()
-    kept = ", ".join(f"{count} {reason}" for reason, count in sorted(report.kept.items()))
     rows = [
         ("PyTorch would hold", f"{totals['plain_bytes'] / 1e6:.2f} MB"),
         ("raw", f"{totals['raw_bytes'] / 1e6:.2f} MB in {totals['tensors']} tensors"),
         ("stored", f"{totals['stored_bytes'] / 1e6:.2f} MB, ratio {_number(totals['ratio'])}"),
         ("zeros", f"{totals['zero_fraction'] or 0:.1%} (weighted by bytes)"),
-        ("saves", f"{totals['saves']} packed, kept as they are: {kept or 'none'}"),
+        ("saves", f"{totals['saves']} packed, kept as they are: {kept(report)}"),
         ("held for backward", f"{totals['held_bytes_peak'] / 1e6:.2f} MB at the peak, decoded too"),
     ]
     if report.no_gain:
@@ -127,9 +126,10 @@ def aligned(rows: list[list[str]], align: str) -> list[str]:
     ]
 
 
-def gained_nothing(report: Report) -> list[str]:
-    """A sentence for each lossy rule that was of no use."""
-    return [f"no gain from {rule} at {module}: {why}" for module, rule, why in report.no_gain]
+def kept(report: Report) -> str:
+    """How many tensors were kept as they are, by reason."""
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(report.kept.items()))
+    return counts or "none"
 
 
 def _rate(report: Report, record: Record, way: str) -> float | None:
