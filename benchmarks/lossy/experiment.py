@@ -33,7 +33,8 @@ DTYPES = ("float32", "bfloat16")
 class Experiment:
     """A network, where its runs start, and its rows.
 
-    ``starts``: name, and the short schedule; ``pretrained``: which of them has published weights.
+    ``starts``: name, and the short schedule; ``schedules``: `LENGTHS` that are compared;
+    ``pretrained``: which of the starts has published weights.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Experiment:
     options: Mapping[str, Any]
     starts: Mapping[str, Schedule]
     rows: tuple[str, ...]
+    schedules: tuple[str, ...] = tuple(LENGTHS)
     pretrained: str | None = None
 
 
@@ -200,7 +202,7 @@ def _parser(experiment: Experiment) -> argparse.ArgumentParser:
     add("--steps", nargs="+", default=STEPS, choices=STEPS)
     add("--rows", nargs="+", default=experiment.rows, type=_row, help="see the head of rows.py")
     add("--starts", nargs="+", default=list(experiment.starts), choices=list(experiment.starts))
-    add("--schedules", nargs="+", default=list(LENGTHS), choices=list(LENGTHS))
+    add("--schedules", nargs="+", default=experiment.schedules, choices=list(LENGTHS))
     add("--settings", nargs="+", default=[ALONE], choices=list(SETTINGS), help="of the training")
     add("--epochs", type=int, help="of the short schedule; the long one has twice as many")
     add("--seeds", nargs="+", type=int, default=range(5))
