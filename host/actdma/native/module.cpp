@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "block_sparse.hpp"
 #include "codec.hpp"
 #include "tensor.hpp"
+#include "windows.hpp"
 
 namespace py = pybind11;
 
@@ -308,6 +310,41 @@ std::vector<uint32_t> py_padded_crcs(const py::object& data, const std::vector<s
   return crcs;
 }
 
+// The windows and the array of their places, checked.
+Windows windows_of(const std::array<int64_t, 9>& sizes, const std::array<size_t, 4>& shape) {
+  const Windows windows = {sizes[0],
+                           {sizes[1], sizes[2]},
+                           {sizes[3], sizes[4]},
+                           {sizes[5], sizes[6]},
+                           {sizes[7], sizes[8]}};
+  if (!windows.possible() || shape[1] > size_t(INT32_MAX / windows.stride[0]) ||
+      shape[2] > size_t(INT32_MAX / windows.stride[1])) {
+    throw py::value_error("these are no windows of at most 256 places, or of too large a map");
+  }
+  return windows;
+}
+
+void py_window(const py::object& indices, const py::object& codes, bool encode,
+               const std::array<size_t, 4>& shape, const std::array<int64_t, 9>& sizes,
+               size_t threads) {
+  const Windows windows = windows_of(sizes, shape);
+  const WindowArray array = {shape[0], shape[1], shape[2], shape[3]};
+  const Buffer wide(indices, encode ? PyBUF_SIMPLE : PyBUF_WRITABLE),
+      narrow(codes, encode ? PyBUF_WRITABLE : PyBUF_SIMPLE);
+  if (!holds(wide.size(), sizeof(int64_t), {shape[0], shape[1], shape[2], shape[3]}) ||
+      narrow.size() != wide.size() / sizeof(int64_t) ||
+      reinterpret_cast<uintptr_t>(wide.data()) % sizeof(int64_t)) {
+    throw py::value_error("indices and codes are not of this shape, or not aligned");
+  }
+  auto* const places = reinterpret_cast<int64_t*>(wide.data());
+  const py::gil_scoped_release unlocked;
+  if (encode) {
+    window_codes(places, array, windows, narrow.data(), threads);
+  } else {
+    window_indices(narrow.data(), array, windows, places, threads);
+  }
+}
+
 uint32_t py_crc32c(const py::object& data, uint32_t value) {
   const Buffer from(data, PyBUF_SIMPLE);
   const Kernels& kernels = active_kernels();
@@ -429,6 +466,23 @@ PYBIND11_MODULE(_native, m) {
         "Elements of 1, 2, 4 or 8 bytes in `data` that have no bit set.");
   m.def("padded_crcs", &py_padded_crcs, py::arg("data"), py::arg("borders"), py::arg("threads") = 1,
         "CRC-32C of each part of `data` between the `borders`, padded with zeros to 64 bytes.");
+  m.def(
+      "window_codes",
+      [](const py::object& indices, const py::object& codes, const std::array<size_t, 4>& shape,
+         const std::array<int64_t, 9>& windows,
+         size_t threads) { py_window(indices, codes, true, shape, windows, threads); },
+      py::arg("indices"), py::arg("codes"), py::arg("shape"), py::arg("windows"),
+      py::arg("threads") = 1,
+      "Writes the place in its window of each of max pooling's int64 `indices` to `codes` (uint8). "
+      "Both are arrays (maps, rows, columns, channels); `windows`: width of the map, then kernel, "
+      "stride, padding and dilation, each of rows and columns.");
+  m.def(
+      "window_indices",
+      [](const py::object& codes, const py::object& indices, const std::array<size_t, 4>& shape,
+         const std::array<int64_t, 9>& windows,
+         size_t threads) { py_window(indices, codes, false, shape, windows, threads); },
+      py::arg("codes"), py::arg("indices"), py::arg("shape"), py::arg("windows"),
+      py::arg("threads") = 1, "What window_codes was given: its inverse.");
   m.def("weight_gradient", &py_weight_gradient, py::arg("gradient"), py::arg("crow"),
         py::arg("col"), py::arg("values"), py::arg("out"), py::arg("rows"), py::arg("outputs"),
         py::arg("columns"), py::arg("block"), py::arg("element_bytes"), py::arg("threads") = 1,

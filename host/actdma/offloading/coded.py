@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from ..arrays import from_bytes, to_bytes, torch_dtype_code
 from ..codecs import best_codec, bsr
 from ..codecs.bsr import Parts
 from ..frame import Codec
+from .arena import Arena
 from .coder import Coder
 from .needs import Approximate, Coded, Shape
 from .packed import Memory, PackedSpan, Span, compressed, decompressed
@@ -44,7 +47,7 @@ class CodedSpan(Span):
     def _bring(self) -> Decoded:
         if self._code is None:
             return adopt(self._like.untouched(), self._memory.held.add(0))
-        t = self._like.empty()
+        t = self._like.empty(self._memory.decoded)
         with torch.no_grad():
             self._need.decode(self._code.view(self._view), t)
         return adopt(t, self._memory.held.add(self.nbytes))
@@ -78,7 +81,7 @@ class LossySpan(Span):
             raw, layout = bsr.restore(self._frame, raw)
         t = from_bytes(raw, layout)
         if t.stride() != self._like.stride:
-            t = self._like.empty().copy_(t)
+            t = self._like.empty(self._memory.decoded).copy_(t)
         return adopt(t, self._memory.held.add(self.nbytes))
 
 
@@ -89,15 +92,18 @@ class _Like:
         self.stride = t.stride()
         self._form = {"size": t.shape, "stride": t.stride(), "dtype": t.dtype, "device": t.device}
 
-    def empty(self) -> torch.Tensor:
-        """Such a tensor, with anything in it."""
-        return torch.empty_strided(**self._form)
+    def empty(self, arena: Arena) -> torch.Tensor:
+        """Such a tensor, dense, with anything in it: on the host, memory of ``arena``."""
+        return self._in(lambda nbytes: np.asarray(arena.take(nbytes)))
 
     def untouched(self) -> torch.Tensor:
         """Such a tensor, dense, that nobody will look at: on the host, addresses without memory."""
+        return self._in(lambda nbytes: mmap.mmap(-1, nbytes))
+
+    def _in(self, memory_of: Callable[[int], Any]) -> torch.Tensor:
         form = self._form
         nbytes = form["size"].numel() * form["dtype"].itemsize
         if form["device"].type != "cpu" or not nbytes:
-            return self.empty()
-        pages = torch.frombuffer(mmap.mmap(-1, nbytes), dtype=form["dtype"])
-        return pages.as_strided(form["size"], form["stride"])
+            return torch.empty_strided(**form)
+        items = torch.frombuffer(memory_of(nbytes), dtype=form["dtype"])
+        return items.as_strided(form["size"], form["stride"])

@@ -8,27 +8,62 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from .block_sparse import BlockSparseLinear
-from .needs import VALUES, Between, Need, Noise, NotZero, Positive, Shape, Window, pair
+from .needs import VALUES, Between, Need, Noise, NotZero, Positive, Shape
 from .operators import ADDITIONS, NeedOf, Operators, Running, is_copy
 from .passing import unsuitable
 from .remade import Made, Make, Origin
 from .saving import Packed
+from .windows import Window, pair
 
 # Operands up to so many elements (a scale per channel) are copied into what makes a tensor again.
 _SMALL = 1 << 14
 
 Call = Callable[[], Any]
-Handler = Callable[..., Any]
+Handle = Callable[..., Any]
 
-_HANDLERS: dict[Callable[..., Any], tuple[Handler, inspect.Signature]] = {}
+
+class Handler(NamedTuple):
+    """What runs an operator, given what is seen and what calls it, and the operator's arguments.
+
+    ``names``: of arguments that may be positional, the first ``required`` of which have to be
+    there; ``named``: that may be named; ``any_more``: besides any others.
+    """
+
+    handle: Handle
+    names: tuple[str, ...]
+    required: int
+    named: frozenset[str]
+    any_more: bool
+
+    @classmethod
+    def of(cls, handle: Handle) -> Handler:
+        """With the arguments that ``handle`` takes after the first two."""
+        parameters = list(inspect.signature(handle).parameters.values())[2:]
+        names = [p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
+        named = frozenset(names) | {p.name for p in parameters if p.kind == p.KEYWORD_ONLY}
+        required = sum(p.default is p.empty for p in parameters if p.name in names)
+        any_more = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+        return cls(handle, tuple(names), required, named, any_more)
+
+    def takes(self, args: tuple, kwargs: Mapping[str, Any]) -> bool:
+        """Whether these are arguments of the operator."""
+        count = len(args)
+        if not self.any_more and (count > len(self.names) or not kwargs.keys() <= self.named):
+            return False
+        if any(name in kwargs for name in self.names[:count]):
+            return False
+        return all(name in kwargs for name in self.names[count : self.required])
+
+
+_HANDLERS: dict[Callable[..., Any], Handler] = {}
 
 
 class Watch(TorchFunctionMode):
@@ -49,27 +84,22 @@ class Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():
             return function(*args, **kwargs)
-        handler, signature = _HANDLERS.get(function, (None, None))
+        handler = _HANDLERS.get(function)
         call = functools.partial(function, *args, **kwargs)
-        if handler is None or not torch.is_grad_enabled():
-            return call()
-        try:
-            given = signature.bind(self._operators, call, *args, **kwargs)
-        except TypeError:  # the function itself says what is wrong
-            return call()
-        x = given.args[2]
+        if handler is None or not torch.is_grad_enabled() or not handler.takes(args, kwargs):
+            return call()  # the function itself says what is wrong with its arguments
+        x = args[0] if args else kwargs[handler.names[0]]
         if not isinstance(x, torch.Tensor) or unsuitable(x):
             return call()
-        return handler(*given.args, **given.kwargs)
+        return handler.handle(self._operators, call, *args, **kwargs)
 
 
-def _handles(*functions: Callable[..., Any]) -> Callable[[Handler], Handler]:
-    """The decorated handler, which takes their arguments, runs ``functions``."""
+def _handles(*functions: Callable[..., Any]) -> Callable[[Handle], Handle]:
+    """What is decorated, which takes their arguments, runs ``functions``."""
 
-    def register(handler: Handler) -> Handler:
-        signature = inspect.signature(handler)
-        _HANDLERS.update(dict.fromkeys(functions, (handler, signature)))
-        return handler
+    def register(handle: Handle) -> Handle:
+        _HANDLERS.update(dict.fromkeys(functions, Handler.of(handle)))
+        return handle
 
     return register
 

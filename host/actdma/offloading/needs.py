@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -146,64 +146,9 @@ class Noise:
         _fill(out, code).div_(1 - self.p)
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """Where in its window the maximum lay, in place of its place in the map (max-pooling's int64
-    indices). ``width``: of the map; sizes as those of `torch.nn.functional.max_pool2d`, in pairs.
-    """
-
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
-    width: int
-    name = "window index"
-    why = "the place in its window tells the place in the map"
-
-    @property
-    def possible(self) -> bool:
-        """Whether a byte is enough, and places in a window tell rows from columns."""
-        height, width = self.kernel
-        return height * width <= 256 and (width - 1) * self.dilation[1] < self.width
-
-    def encode(self, t: torch.Tensor) -> torch.Tensor:
-        """See `Coded`."""
-        place = (t - self._corners(t)).to(torch.int32)
-        line = self.dilation[0] * self.width
-        row = torch.zeros_like(place)
-        for number in range(1, self.kernel[0]):
-            row += place >= number * line
-        place -= row * line
-        if self.dilation[1] > 1:
-            place = torch.div(place, self.dilation[1], rounding_mode="floor")
-        return place.add_(row.mul_(self.kernel[1])).to(torch.uint8)
-
-    def decode(self, code: torch.Tensor, out: torch.Tensor) -> None:
-        """The very indices."""
-        row, column = (torch.arange(n, device=out.device) for n in self.kernel)
-        line, step = self.dilation[0] * self.width, self.dilation[1]
-        places = (row[:, None] * line + column * step).reshape(-1)
-        torch.add(places[code.long()], self._corners(out), out=out)
-
-    def _corners(self, t: torch.Tensor) -> torch.Tensor:
-        """Place in the map of each window's first element; outside of it where there is padding."""
-        row, column = (
-            torch.arange(size, device=t.device) * stride - padding
-            for size, stride, padding in zip(t.shape[-2:], self.stride, self.padding, strict=True)
-        )
-        return row[:, None] * self.width + column
-
-
 def _fill(out: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
     """``out``, 1 where ``code`` (bool) holds and 0 elsewhere."""
     return out.copy_(code.view(torch.uint8))  # PyTorch has vector code for bytes, none for bool
 
 
 VALUES = Values()
-
-
-def pair(size: Any) -> tuple[int, int]:
-    """``size`` for rows and columns, as PyTorch's functions take it."""
-    if isinstance(size, (tuple, list)):
-        return (int(size[0]), int(size[-1]))
-    return (int(size), int(size))

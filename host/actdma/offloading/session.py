@@ -8,10 +8,12 @@ import functools
 import os
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch._C._dynamo import eval_frame
 from torch.autograd.graph import saved_tensors_hooks
 
 from ..api import backend_of, codec_of
@@ -37,6 +39,7 @@ from .storages import StorageTable, touched
 
 QUEUE_BYTES = 256 << 20
 Saved = Packed | Kept | Copied
+Hook = TypeVar("Hook", bound=Callable[..., Any])
 _SHARED_FRAME_BYTES = 1 << 20
 
 # Shared by all sessions of the process: a training loop opens one in every step.
@@ -55,6 +58,29 @@ def _leave_arenas_to_the_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_arenas_to_the_parent)
+
+
+# None where `torch.compile` is not at work; an older PyTorch does not tell.
+_compiler = getattr(eval_frame, "get_eval_frame_callback", lambda: "perhaps")
+
+
+def _uncompiled(hook: Hook) -> Hook:
+    """``hook``, not to be compiled. It runs for every tensor that is saved: `torch.compile` is kept
+    out only where it is at work, as that costs more than many a tensor."""
+    disabled = torch._disable_dynamo(hook)
+
+    @functools.wraps(hook)
+    def run(session: Session, saved: Any) -> Any:
+        return (hook if _compiler() is None else disabled)(session, saved)
+
+    return run
+
+
+@functools.cache
+def _pass_over_hooks() -> None:
+    """Have `torch.compile` not look into what `_uncompiled` makes, either."""
+    for hook in (Session._pack, Session._unpack):
+        torch._dynamo.decorators.skip(hook)
 
 
 @torch._disable_dynamo
@@ -209,6 +235,7 @@ class Session(contextlib.ContextDecorator):
     def __enter__(self) -> Session:
         if self._hooks is not None:
             raise RuntimeError("this offload session is already open")
+        _pass_over_hooks()
         self._first_record = len(self._packer.records)
         hooks = saved_tensors_hooks(self._pack, self._unpack)
         hooks.__enter__()
@@ -257,14 +284,14 @@ class Session(contextlib.ContextDecorator):
             **self._seconds,
         )
 
-    @torch._disable_dynamo
+    @_uncompiled
     def _pack(self, t: torch.Tensor) -> Saved:
         began = time.perf_counter()
         saved = self._saved(t)
         self._seconds["pack_s"] += time.perf_counter() - began
         return saved
 
-    @torch._disable_dynamo
+    @_uncompiled
     def _unpack(self, saved: Saved) -> torch.Tensor:
         began = time.perf_counter()
         try:
