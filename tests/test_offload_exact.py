@@ -342,6 +342,38 @@ def test_without_gradients_nothing_is_looked_at():
     assert not records(session)
 
 
+class Shared(nn.Module):
+    """A result that is made again for several: for some by writing over it, for others not."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.conv, self.norm, self.use = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), use
+        self.a, self.b = nn.Conv2d(8, 4, 3), nn.Conv2d(8, 4, 3)
+        self.line = nn.Linear(19, 4)
+
+    def forward(self, x):
+        return self.use(self, self.norm(self.conv(x))).flatten(1)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda m, y: m.a(F.relu(y)) + m.b(y),
+        lambda m, y: m.b(y) + m.a(F.relu(y)),
+        lambda m, y: m.a(F.relu(y)) + m.b(F.relu6(y)),
+        lambda m, y: m.a(F.relu(y + y)) + m.b(F.relu(y) + y),
+        lambda m, y: m.line(F.relu(y[:, 0])) + m.line(F.relu6(y[:, 1])),
+        lambda m, y: m.a(F.relu(y + y[:, :1])) + m.a(F.relu(y[:1] + y)),
+        lambda m, y: m.a(F.relu(y.transpose(2, 3))),
+    ],
+    ids=range(7),
+)
+def test_nobody_sees_what_is_made_for_another_written_over(use):
+    torch.manual_seed(0)
+    report = assert_same(Shared(use), torch.randn(4, 3, 23, 21))
+    assert any(r.form == "made again" for r in report.records)
+
+
 def test_transforms_give_their_own_error_and_compiled_models_run():
     with offload(exact=True), pytest.raises(RuntimeError):
         torch.func.grad(lambda t: F.relu(t).sum())(torch.randn(8))

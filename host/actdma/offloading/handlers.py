@@ -113,14 +113,15 @@ def _elementwise(
     need: Need = VALUES,
     saves_result: bool = False,
     tried: bool = False,
+    in_place: Make | None = None,
 ) -> Any:
     """Run an operator of one tensor. ``tried``: whether the bits are known to come back."""
-    made, before = _made_of(seen, x, make, name), x._version
+    made, before = _made_of(seen, x, make, name, in_place), x._version
     with seen.run(Running(lambda t: need, made if saves_result else None)):
         y = call()
     in_place = x._version != before
     if made is None and not in_place:
-        made = _made_of(seen, x, make, name)  # the operator itself may have saved it
+        made = _made_of(seen, x, make, name, in_place)  # the operator itself may have saved it
     unchanged = y.data_ptr() == x.data_ptr() and not in_place
     if made is None or unchanged:
         return y
@@ -129,16 +130,19 @@ def _elementwise(
     return y
 
 
-def _made_of(seen: Operators, x: torch.Tensor, make: Make, name: str) -> Made | None:
+def _made_of(
+    seen: Operators, x: torch.Tensor, make: Make, name: str, in_place: Make | None
+) -> Made | None:
     origin = seen.origin(x) if seen.exact else None
-    return Made(name, make, (origin,), depth=origin.depth) if origin else None
+    if origin is None:
+        return None
+    return Made(name, make, (origin,), depth=origin.depth, in_place=in_place)
 
 
 @_handles(F.relu, torch.relu, torch.Tensor.relu, F.relu_, torch.relu_, torch.Tensor.relu_)
 def _relu(seen: Operators, call: Call, input: torch.Tensor, inplace: bool = False) -> Any:
-    return _elementwise(
-        seen, call, input, torch.relu, "relu", NotZero(), saves_result=True, tried=True
-    )
+    how = {"saves_result": True, "tried": True, "in_place": torch.relu_}
+    return _elementwise(seen, call, input, torch.relu, "relu", NotZero(), **how)
 
 
 @_handles(F.leaky_relu, F.leaky_relu_)
@@ -163,9 +167,10 @@ def _hardtanh(
     inplace: bool = False,
 ) -> Any:
     between = Between(min_val, max_val)
-    make = functools.partial(torch.clamp, min=min_val, max=max_val)
+    bounds = {"min": min_val, "max": max_val}
+    make, in_place = (functools.partial(f, **bounds) for f in (torch.clamp, torch.clamp_))
     need = between if between.possible else VALUES
-    return _elementwise(seen, call, input, make, "hardtanh", need)
+    return _elementwise(seen, call, input, make, "hardtanh", need, in_place=in_place)
 
 
 @_handles(F.relu6)
@@ -317,7 +322,8 @@ def _with(make: Make, small: list[torch.Tensor | None]) -> Make:
     torch.Tensor.__iadd__,
 )
 def _add(seen: Operators, call: Call, input: torch.Tensor, other: Any, *, alpha: Any = 1) -> Any:
-    return _binary(seen, call, functools.partial(torch.add, alpha=alpha), "add", input, other)
+    make = torch.add if alpha == 1 else functools.partial(torch.add, alpha=alpha)
+    return _binary(seen, call, make, "add", input, other)
 
 
 @_handles(torch.mul, torch.Tensor.mul, torch.Tensor.mul_, torch.Tensor.__mul__)
@@ -343,6 +349,8 @@ def _binary(seen: Operators, call: Call, make: Make, name: str, a: torch.Tensor,
         if depth > ADDITIONS:
             return y
         made = Made(name, make, origins, depth=depth)
+        if make is torch.add and y.dtype == a.dtype and y.shape == a.shape:
+            made.in_place = torch.Tensor.add_
     seen.remember(y, made)
     return y
 

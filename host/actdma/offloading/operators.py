@@ -16,7 +16,7 @@ from .needs import VALUES, Approximate, Need
 from .passing import Kept, unsuitable
 from .remade import Made, Make, Origin, again, same_bits
 from .saving import Packed
-from .storages import StorageTable, View, is_dense, touched
+from .storages import StorageTable, View, is_whole, touched
 
 ADDITIONS = 1
 """Residual additions that are done again, one upon the other."""
@@ -127,7 +127,7 @@ class Operators:
 
     def remember(self, t: torch.Tensor, made: Made | None) -> Made | None:
         """``t`` came about as ``made`` says, if it is all of its storage; returns ``made`` then."""
-        if made is None or not _is_whole(t):
+        if made is None or not is_whole(t):
             return None
         made.version, made.nbytes = t._version, t.untyped_storage().nbytes()
         return self._made.put(t.untyped_storage(), made)
@@ -154,11 +154,6 @@ def is_copy(t: torch.Tensor, original: torch.Tensor) -> bool:
         return False
     before = node.next_functions[0][0]
     return before is original.grad_fn or getattr(before, "variable", None) is original
-
-
-def _is_whole(t: torch.Tensor) -> bool:
-    """Whether ``t`` is all of its storage."""
-    return t.untyped_storage().nbytes() == t.numel() * t.element_size() and is_dense(t)
 
 
 def _order(t: torch.Tensor) -> tuple[int, ...]:

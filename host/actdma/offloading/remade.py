@@ -14,14 +14,17 @@ from .packed import Memory, Span, digest
 from .passing import Kept
 from .records import Record
 from .saving import Packed
-from .storages import View
+from .storages import View, is_whole
 from .transfer import Decoded, Source, adopt
 
 Make = Callable[..., torch.Tensor]
 
 
 class Held(Protocol):
-    """Something that a tensor can be had from, for as long as this lives."""
+    """Something that a tensor can be had from, for as long as this lives. ``fresh``: it is made for
+    the one who asks alone."""
+
+    fresh: bool
 
     def get(self) -> torch.Tensor:
         """The tensor."""
@@ -32,8 +35,9 @@ class Held(Protocol):
 class Made:
     """How a tensor came about: ``make`` of what the ``origins`` give.
 
-    ``nbytes``: of its storage, all of which it touches. ``constants``: bytes of what ``make`` has
-    to itself. ``depth``: residual additions on the way.
+    ``in_place``: the same, written over the first of these, where that may be. ``nbytes``: of its
+    storage, all of which it touches. ``constants``: bytes of what ``make`` has to itself.
+    ``depth``: residual additions on the way.
     """
 
     operator: str
@@ -44,11 +48,12 @@ class Made:
     version: int = 0
     nbytes: int = 0
     span: weakref.ref[Remade] | None = None
+    in_place: Make | None = None
 
     def hold(self) -> _Again | None:
         """What gives the tensor, if all it is made of can still be had."""
         held = [origin.hold() for origin in self.origins]
-        return None if None in held else _Again(self.make, held)
+        return None if None in held else _Again(self.make, self.in_place, held)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,13 +79,13 @@ class Origin:
             return None
         if isinstance(saved, Packed):
             return saved.twin(self.view)
-        return _Viewed(saved.unpack, self.view)
+        return _Viewed(saved.unpack, self.view, fresh=False)
 
     def _of_made(self, made: Made) -> Held | None:
         span = made.span and made.span()
         if span is None:
             again = made.hold()
-            return again and _Viewed(again.get, self.view)
+            return again and _Viewed(again.get, self.view, fresh=True)
         packed = Packed(self.view, None)  # it is made for others, too: once for all
         packed.lies_in(span)
         return packed
@@ -89,10 +94,14 @@ class Origin:
 @dataclasses.dataclass
 class _Again:
     make: Make
+    in_place: Make | None
     sources: list[Held]
+    fresh = True
 
     def get(self) -> torch.Tensor:
-        return again(self.make, *(source.get() for source in self.sources))
+        tensors = [source.get() for source in self.sources]
+        over = self.in_place and self.sources[0].fresh and is_whole(tensors[0])
+        return again(self.in_place if over else self.make, *tensors)
 
 
 @dataclasses.dataclass
@@ -101,6 +110,7 @@ class _Viewed:
 
     whole: Callable[[], torch.Tensor]
     view: View
+    fresh: bool
 
     def get(self) -> torch.Tensor:
         whole = self.whole().detach()

@@ -20,6 +20,7 @@ class Packed:
     """A saved tensor: a view of a span, and the version it had."""
 
     __slots__ = ("__weakref__", "_version", "asked", "need", "saving", "span_or_none", "view")
+    fresh = False  # others may get the same memory
 
     def __init__(self, view: View, version: Version | None, need: Need = VALUES) -> None:
         self.view, self._version, self.need = view, version, need

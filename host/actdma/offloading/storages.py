@@ -34,6 +34,11 @@ def is_dense(t: torch.Tensor) -> bool:
     return True
 
 
+def is_whole(t: torch.Tensor) -> bool:
+    """Whether ``t`` is all of its storage."""
+    return t.untyped_storage().nbytes() == t.numel() * t.element_size() and is_dense(t)
+
+
 def span_to_pack(t: torch.Tensor, needed: tuple[int, int]) -> tuple[int, int]:
     """The bytes to pack for ``t``: those ``needed``, which it touches, or its whole storage.
 
