@@ -19,12 +19,17 @@ class Block:
         self._arena, self._chunk, self._start, self._stop = arena, chunk, start, stop
 
     @property
+    def address(self) -> int:
+        """Of its first byte."""
+        return self._chunk.address + self._start
+
+    @property
     def __array_interface__(self) -> dict:
         return {
             "version": 3,
             "shape": (self._stop - self._start,),
             "typestr": "|u1",
-            "data": (self._chunk.address + self._start, False),
+            "data": (self.address, False),
         }
 
     def shrink(self, nbytes: int) -> None:

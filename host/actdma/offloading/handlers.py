@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -117,8 +117,7 @@ def _elementwise(
 ) -> Any:
     """Run an operator of one tensor. ``tried``: whether the bits are known to come back."""
     made, before = _made_of(seen, x, make, name, in_place), x._version
-    with seen.run(Running(lambda t: need, made if saves_result else None)):
-        y = call()
+    y = seen.run(Running(lambda t: need, made if saves_result else None), call)
     in_place = x._version != before
     if made is None and not in_place:
         made = _made_of(seen, x, make, name, in_place)  # the operator itself may have saved it
@@ -222,7 +221,7 @@ def _layer_norm(
     def make(x: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
         return torch.layer_norm(x, normalized_shape, weight, bias, eps)
 
-    return _normalised(seen, call, input, "layer_norm", lambda y: (make, (weight, bias)))
+    return _normalised(seen, call, input, "layer_norm", lambda y: (make, _copies(weight, bias)))
 
 
 @_handles(F.group_norm)
@@ -238,7 +237,7 @@ def _group_norm(
     def make(x: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
         return torch.group_norm(x, num_groups, weight, bias, eps)
 
-    return _normalised(seen, call, input, "group_norm", lambda y: (make, (weight, bias)))
+    return _normalised(seen, call, input, "group_norm", lambda y: (make, _copies(weight, bias)))
 
 
 @_handles(F.batch_norm)
@@ -255,11 +254,12 @@ def _batch_norm(
     eps: float = 1e-5,
 ) -> Any:
     if not training:
-        statistics = (weight, bias, running_mean, running_var)
+        small = (weight, bias, running_mean, running_var)
         make = functools.partial(_scaled, eps=eps)
-        return _normalised(seen, call, input, "batch_norm, frozen", lambda y: (make, statistics))
+        frozen = "batch_norm, frozen"
+        return _normalised(seen, call, input, frozen, lambda y: (make, _copies(*small)))
 
-    def of_batch(y: torch.Tensor) -> tuple[Make, tuple[torch.Tensor | None, ...]] | None:
+    def of_batch(y: torch.Tensor) -> tuple[Make, Sequence[torch.Tensor | None]] | None:
         """With the statistics that PyTorch has saved, as if they were known beforehand: the same
         code in PyTorch, hence the same bits."""
         node = y.grad_fn
@@ -268,7 +268,7 @@ def _batch_norm(
         mean, deviation = node._saved_result1, node._saved_result2
         scale = deviation if weight is None else deviation * weight.detach()
         make = functools.partial(_scaled, eps=0.0)
-        return make, (scale, bias, mean, torch.ones_like(mean))
+        return make, (scale, *_copies(bias), mean, torch.ones_like(mean))
 
     return _normalised(seen, call, input, "batch_norm", of_batch)
 
@@ -289,19 +289,18 @@ def _normalised(
     call: Call,
     x: torch.Tensor,
     name: str,
-    making: Callable[[torch.Tensor], tuple[Make, tuple[torch.Tensor | None, ...]] | None],
+    making: Callable[[torch.Tensor], tuple[Make, Sequence[torch.Tensor | None]] | None],
 ) -> Any:
     """Run a normalisation, which saves its input; ``making`` gives what makes its result from that
-    and from small tensors, which are copied."""
+    and from small tensors, which nobody else changes."""
     if not seen.exact:
         return call()
-    with seen.run(Running()):
-        y = call()
+    y = seen.run(Running(), call)
     origin = seen.origin(x)
     how = making(y) if origin else None
     if how is None or any(t is not None and t.numel() > _SMALL for t in how[1]):
         return y
-    small = [None if t is None else t.detach().clone() for t in how[1]]
+    small = how[1]
     make = _with(how[0], small)
     form = tuple(None if t is None else t.dtype for t in small)
     if seen.is_exact((name, form), y, make, x):
@@ -310,7 +309,12 @@ def _normalised(
     return y
 
 
-def _with(make: Make, small: list[torch.Tensor | None]) -> Make:
+def _copies(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
+    """Copies of small tensors; what is too large to be copied is not."""
+    return [t if t is None or t.numel() > _SMALL else t.detach().clone() for t in tensors]
+
+
+def _with(make: Make, small: Sequence[torch.Tensor | None]) -> Make:
     return lambda x: make(x, *small)
 
 
@@ -372,8 +376,7 @@ def _dropout(
         return Noise(p) if noise else VALUES
 
     origin, running = seen.origin(input) if seen.exact else None, Running(need_of)
-    with seen.run(running):
-        y = call()
+    y = seen.run(running, call)
     noise = running.saved[-1] if running.saved else None
     if origin and isinstance(noise, Packed) and noise.need == Noise(p):
         origins = (origin, Origin.of(noise))
@@ -411,8 +414,7 @@ def _avg_pool2d(seen: Operators, call: Call, input: torch.Tensor, *args: Any, **
 
 
 def _pooled(seen: Operators, call: Call, need_of: NeedOf) -> Any:
-    with seen.run(Running(need_of)):
-        return call()
+    return seen.run(Running(need_of), call)
 
 
 @_handles(F.conv2d)
@@ -460,5 +462,4 @@ def _linear_operator(seen: Operators, call: Call, kind: str, x: torch.Tensor) ->
         own = t.untyped_storage()._cdata == x.untyped_storage()._cdata
         return lossy if lossy and (own or is_copy(t, x)) else VALUES
 
-    with seen.run(Running(need_of, copied=x)):
-        return call()
+    return seen.run(Running(need_of, copied=x), call)

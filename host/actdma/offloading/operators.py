@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -70,13 +70,12 @@ class Operators:
         running = getattr(self._thread, "running", None)
         return running or Running()
 
-    @contextlib.contextmanager
-    def run(self, running: Running) -> Iterator[None]:
-        """``running`` is what runs."""
+    def run(self, running: Running, call: Callable[[], Any]) -> Any:
+        """What ``call`` returns; ``running`` is what runs meanwhile."""
         before = getattr(self._thread, "running", None)
         self._thread.running = running
         try:
-            yield
+            return call()
         finally:
             self._thread.running = before
 

@@ -158,8 +158,8 @@ class Packer:
     def forget(self) -> None:
         """What is saved from now on is packed again, even if it was before."""
         self._end()
-        self._dense = StorageTable()
-        self._recorded = StorageTable()
+        self._dense.clear()
+        self._recorded.clear()
         self._spans = StorageTable()  # what waits for the thread goes on with the one it had
 
     def _end(self, following: Saving | None = None) -> None:

@@ -150,7 +150,10 @@ class Remade(Span):
 def again(make: Make, *inputs: torch.Tensor) -> torch.Tensor:
     """``make(*inputs)``, as PyTorch computes it without gradients and without autocast."""
     device = inputs[0].device.type
-    with torch.no_grad(), torch.autocast(device, enabled=False):
+    if torch.is_autocast_enabled(device):
+        with torch.autocast(device, enabled=False):
+            return again(make, *inputs)
+    with torch.no_grad():
         return make(*inputs)
 
 

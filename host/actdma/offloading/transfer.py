@@ -64,12 +64,13 @@ class Room:
     ) -> None:
         self._device = device
         if _on_host(device):
-            memory = np.asarray(arena.take(lead + nbytes))
-            owned = bytes_at(memory.ctypes.data, lead + nbytes, owner=(memory, share))
-            self._memory = torch.from_numpy(owned)
+            block = arena.take(lead + nbytes)
+            memory = bytes_at(block.address, lead + nbytes, owner=(block, share))
+            self._memory = torch.from_numpy(memory)
+            self.data = memory[lead:]
         else:
             self._memory = torch.empty(lead + nbytes, dtype=torch.uint8, pin_memory=True)
-        self.data = bytes_at(self._memory.data_ptr() + lead, nbytes, owner=self._memory)
+            self.data = self._memory.numpy()[lead:]
 
     def decoded(self) -> Decoded:
         """What was filled in, on its device."""
