@@ -89,7 +89,7 @@ class Watch(TorchFunctionMode):
         if handler is None or not torch.is_grad_enabled() or not handler.takes(args, kwargs):
             return call()  # the function itself says what is wrong with its arguments
         x = args[0] if args else kwargs[handler.names[0]]
-        if not isinstance(x, torch.Tensor) or unsuitable(x):
+        if not isinstance(x, torch.Tensor) or unsuitable(x) or x.is_inference():
             return call()
         return handler.handle(self._operators, call, *args, **kwargs)
 
@@ -266,6 +266,8 @@ def _batch_norm(
         if node is None or node.name() != "NativeBatchNormBackward0":
             return None
         mean, deviation = node._saved_result1, node._saved_result2
+        if any(t is not None and t.element_size() < 4 for t in (mean, weight)):
+            return None  # PyTorch multiplies them with more bits than these have
         scale = deviation if weight is None else deviation * weight.detach()
         make = functools.partial(_scaled, eps=0.0)
         return make, (scale, *_copies(bias), mean, torch.ones_like(mean))
@@ -342,8 +344,8 @@ def _binary(seen: Operators, call: Call, make: Make, name: str, a: torch.Tensor,
     small = not isinstance(b, torch.Tensor) or b.numel() <= min(_SMALL, a.numel() // 8)
     origins = (seen.origin(a),) if small else (seen.origin(a), seen.origin(b))
     y = call()
-    if None in origins or not isinstance(y, torch.Tensor):
-        return y
+    if None in origins or not isinstance(y, torch.Tensor) or y.dtype != torch.result_type(a, b):
+        return y  # a result in place keeps its dtype, whatever the other's
     if small:
         copy = b.detach().clone() if isinstance(b, torch.Tensor) else b
         made = Made(name, lambda x: make(x, copy), origins, getattr(copy, "nbytes", 0))
@@ -396,7 +398,7 @@ def _max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    strides = kernel_size if stride is None or stride == [] else stride
+    strides = kernel_size if stride in (None, [], ()) else stride
     sizes = map(pair, (kernel_size, strides, padding, dilation))
     window = Window(*sizes, width=input.shape[-1])
 

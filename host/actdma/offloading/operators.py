@@ -14,12 +14,15 @@ import torch
 from .block_sparse import Kept as BlockSparse
 from .needs import VALUES, Approximate, Need
 from .passing import Kept, unsuitable
-from .remade import Made, Make, Origin, again, same_bits
+from .remade import Form, Made, Make, Origin, again, same_bits
 from .saving import Packed
-from .storages import StorageTable, View, is_whole, touched
+from .storages import StorageTable, View, is_dense, is_whole, touched
 
 ADDITIONS = 1
 """Residual additions that are done again, one upon the other."""
+
+LENGTH = 16
+"""Operators that run again, one upon the other."""
 
 # Whether making again gives the very bits, by operator and form: tried at the first tensor.
 _exact: dict[tuple, bool] = {}
@@ -87,7 +90,7 @@ class Operators:
     def made(self, t: torch.Tensor) -> Made | None:
         """How ``t``, which is being saved, came about."""
         made = self._made.get(t.untyped_storage())
-        if made is not None and made.version == t._version:
+        if made is not None and made.version == t._version and _counts_with_others(t):
             return made
         running = self.running
         if running.result is not None:
@@ -109,9 +112,11 @@ class Operators:
 
     def origin(self, t: object) -> Origin | None:
         """Where ``t`` can be had from in the backward pass; None if nowhere."""
-        if not isinstance(t, torch.Tensor) or unsuitable(t):
+        if not isinstance(t, torch.Tensor) or unsuitable(t) or t.is_inference():
             return None
         storage = t.untyped_storage()
+        if not _counts_with_others(t):
+            return None
         known = self._saved.get(storage)
         saved = known[0]() if known and known[1] == t._version else None
         if isinstance(saved, Kept):
@@ -125,16 +130,18 @@ class Operators:
         return None
 
     def remember(self, t: torch.Tensor, made: Made | None) -> Made | None:
-        """``t`` came about as ``made`` says, if it is all of its storage; returns ``made`` then."""
-        if made is None or not is_whole(t):
+        """``t`` came about as ``made`` says, if it is all of its storage and not at the end of a
+        long chain; returns ``made`` then."""
+        if made is None or not is_whole(t) or made.length > LENGTH:
             return None
-        made.version, made.nbytes = t._version, t.untyped_storage().nbytes()
+        made.version, made.form = t._version, Form.of(t)
         return self._made.put(t.untyped_storage(), made)
 
     def is_exact(self, key: tuple, y: torch.Tensor, make: Make, *inputs: torch.Tensor) -> bool:
         """Whether ``make(*inputs)`` gives ``y`` in every bit, or did when an operator of this
         ``key`` was first seen: vector units and PyTorch's threads decide that, too."""
-        key = (*key, y.device.type, y.dtype, _order(y), torch.get_num_threads())
+        forms = ((t.dtype, _order(t), t.is_contiguous(), is_dense(t)) for t in (y, *inputs))
+        key = (*key, y.device.type, *forms, torch.get_num_threads())
         if key not in _exact:
             _exact[key] = same_bits(again(make, *(t.detach() for t in inputs)), y.detach())
         return _exact[key]
@@ -151,8 +158,16 @@ def is_copy(t: torch.Tensor, original: torch.Tensor) -> bool:
     node = base.grad_fn
     if t.dtype == original.dtype or node is None or not node.name().startswith("ToCopyBackward"):
         return False
-    before = node.next_functions[0][0]
-    return before is original.grad_fn or getattr(before, "variable", None) is original
+    before, number = node.next_functions[0]
+    if getattr(before, "variable", None) is original:
+        return True
+    return before is original.grad_fn and number == original.output_nr
+
+
+def _counts_with_others(t: torch.Tensor) -> bool:
+    """Whether ``t`` counts versions with others of its storage: parts of `torch.unsafe_chunk` and
+    its like are no views, and do not."""
+    return t._is_view() or is_whole(t)
 
 
 def _order(t: torch.Tensor) -> tuple[int, ...]:

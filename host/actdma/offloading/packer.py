@@ -101,9 +101,10 @@ class Packer:
                 return None
         packed = Packed(View.of(t), Version(t), need)
         if joins:
+            last.needed = (min(last.needed[0], needed[0]), max(last.needed[1], needed[1]))
             last.add(packed)
             return packed
-        saving = Saving(source, whole, functools.partial(self._put, needed, make_record))
+        saving = Saving(source, needed, whole, functools.partial(self._put, make_record))
         saving.add(packed)
         self._end(saving)
         return packed
@@ -169,9 +170,7 @@ class Packer:
         if last is not None:
             last.end()
 
-    def _put(
-        self, needed: tuple[int, int], make_record: MakeRecord, saving: Saving
-    ) -> Result[None]:
+    def _put(self, make_record: MakeRecord, saving: Saving) -> Result[None]:
         """Have what is saved packed, in as many forms as are needed."""
         spans = self._spans
 
@@ -180,7 +179,7 @@ class Packer:
             if not needs:
                 return  # nobody will ask: the graph is gone
             source = saving.source
-            whole = _known(spans, source, needed)
+            whole = _known(spans, source, saving.needed)
             if whole is None and VALUES not in needs:
                 forms = {need: self._form(source, need, make_record) for need in needs}
                 if None not in forms.values():

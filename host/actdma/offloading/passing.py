@@ -42,6 +42,10 @@ class Kept:
     def __init__(self, t: torch.Tensor, share: Share | None = None) -> None:
         self._version, self._share = Version(t, keep=True), share
 
+    def settled(self) -> bool:
+        """Whether it is as it was when it was saved."""
+        return not self._version.moved
+
     def unpack(self) -> torch.Tensor:
         """The tensor; RuntimeError if it was modified in place after it was saved."""
         self._version.check()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -31,13 +32,34 @@ class Held(Protocol):
         ...
 
 
+class Form(NamedTuple):
+    """What a tensor has to be like to be all of a storage."""
+
+    dtype: torch.dtype
+    shape: torch.Size
+    stride: tuple[int, ...]
+
+    @classmethod
+    def of(cls, t: torch.Tensor) -> Form:
+        """That of ``t``; alike for those that lie alike."""
+        if t.is_contiguous():
+            return cls(t.dtype, torch.Size([t.numel()]), (1,))
+        strides = (s if n > 1 else 0 for n, s in zip(t.shape, t.stride(), strict=True))
+        return cls(t.dtype, t.shape, tuple(strides))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the storage."""
+        return self.shape.numel() * self.dtype.itemsize
+
+
 @dataclasses.dataclass(eq=False)
 class Made:
     """How a tensor came about: ``make`` of what the ``origins`` give.
 
-    ``in_place``: the same, written over the first of these, where that may be. ``nbytes``: of its
-    storage, all of which it touches. ``constants``: bytes of what ``make`` has to itself.
-    ``depth``: residual additions on the way.
+    ``in_place``: the same, written over the first of these, where that may be. ``form``: the
+    tensor's. ``constants``: bytes of what ``make`` has to itself. ``depth``: residual additions on
+    the way.
     """
 
     operator: str
@@ -46,9 +68,15 @@ class Made:
     constants: int = 0
     depth: int = 0
     version: int = 0
-    nbytes: int = 0
+    form: Form | None = None
     span: weakref.ref[Remade] | None = None
     in_place: Make | None = None
+
+    @functools.cached_property
+    def length(self) -> int:
+        """Operators on the way, this one too."""
+        before = (o.source.length for o in self.origins if isinstance(o.source, Made))
+        return 1 + max(before, default=0)
 
     def hold(self) -> _Again | None:
         """What gives the tensor, if all it is made of can still be had."""
@@ -71,11 +99,11 @@ class Origin:
         return cls(weakref.ref(saved), saved.view)
 
     def hold(self) -> Held | None:
-        """What gives the tensor; None if its source is gone."""
+        """What gives the tensor; None if its source is gone, or was changed too early."""
         if isinstance(self.source, Made):
             return self._of_made(self.source)
         saved = self.source()
-        if saved is None:
+        if saved is None or not saved.settled():
             return None
         if isinstance(saved, Packed):
             return saved.twin(self.view)
@@ -131,16 +159,19 @@ class Remade(Span):
         record: Record,
         verify: bool,
     ) -> None:
-        super().__init__((0, made.nbytes), 0, record, memory)
+        super().__init__((0, made.form.nbytes), 0, record, memory)
+        self._form = made.form
         self.depth = made.depth
         self._again = again
         self._threads = torch.get_num_threads()
         self._share = memory.held.add(made.constants)
-        self._digest = digest(Source(t).bytes(0, made.nbytes)) if verify else None
+        self._digest = digest(Source(t).bytes(0, made.form.nbytes)) if verify else None
 
     def _bring(self) -> Decoded:
         with _threads(self._threads):
             t = self._again.get()
+        if Form.of(t) != self._form or not is_whole(t):
+            raise RuntimeError(f"{self.record.operator} gave {Form.of(t)}, it was {self._form}")
         self.record.decompressions += 1
         if self._digest is not None:
             self._check(Source(t).bytes(0, self.nbytes), self._digest)

@@ -12,6 +12,8 @@ from ..codecs import Bsr, Lossy, Pool
 from .modules import ModuleNames
 from .needs import Approximate
 
+_NONE = "no operator that it is for has run in such a module"
+
 # What each operator's input may be coded with.
 _CODECS: dict[str, type[Lossy]] = {"conv2d": Pool, "linear": Bsr}
 
@@ -41,6 +43,7 @@ class Rules:
                 raise TypeError(f"lossy has {codec!r} for {key!r}, allowed are {allowed} and None")
         self._rules = dict(rules)
         self._names = names
+        self._unused = {key: _NONE for key, codec in rules.items() if codec is not None}
 
     def need(self, operator: str) -> Approximate | None:
         """How lossy the input of ``operator``, which is about to run, may be."""
@@ -49,9 +52,20 @@ class Rules:
         module, name = self._names.running
         for key, codec in self._rules.items():
             if module is not None and self._fits(key, module, name):
-                fits = isinstance(codec, _CODECS[operator])
-                return Approximate(codec, name or type(module).__name__) if fits else None
+                if isinstance(codec, _CODECS[operator]):
+                    self._unused.pop(key, None)
+                    return Approximate(codec, name or type(module).__name__)
+                if key in self._unused:
+                    self._unused[key] = f"it is not for {operator}"
+                return None
         return None
+
+    def unused(self) -> list[tuple[str, str, str]]:
+        """Rules that held for no operator that has run: their keys, their codecs, and why."""
+        return [
+            (key if isinstance(key, str) else key.__name__, Approximate(self._rules[key]).name, why)
+            for key, why in self._unused.items()
+        ]
 
     @staticmethod
     def _fits(key: Any, module: nn.Module, name: str | None) -> bool:

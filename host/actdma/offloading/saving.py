@@ -35,9 +35,16 @@ class Packed:
         return self.get()
 
     def get(self) -> torch.Tensor:
-        """The tensor as it was saved."""
+        """The tensor as it was saved; RuntimeError if it was changed before it could be packed."""
         self.asked = True
-        return self.span.view(self.view)
+        span = self.span
+        if self._version is None and self.saving is not None and self.saving.stale:
+            raise RuntimeError("a tensor was modified in place before a thread had packed it")
+        return span.view(self.view)
+
+    def settled(self) -> bool:
+        """Whether it was packed, or is now, as it was when it was saved."""
+        return self.saving is None or self.saving.settled()
 
     @property
     def span(self) -> Span:
@@ -72,10 +79,16 @@ class Saving:
     the next one's input, and only then is it known what of it is needed."""
 
     def __init__(
-        self, source: Source, whole: tuple[int, int], pack: Callable[[Saving], Result[None]]
+        self,
+        source: Source,
+        needed: tuple[int, int],
+        whole: tuple[int, int],
+        pack: Callable[[Saving], Result[None]],
     ) -> None:
         self.source = source
         self.whole = whole
+        self.needed = needed
+        self.stale = False  # changed before it was packed
         self._pack = pack
         self._lock = threading.RLock()
         self._result: Result[None] | None = None
@@ -103,6 +116,14 @@ class Saving:
             else:
                 packed.lies_in(self._spans[packed.need]())
 
+    def settled(self) -> bool:
+        """Have it packed, unless it was changed before. Whether it is as it was."""
+        with self._lock:
+            if self._spans is None and self.source.moved:
+                return False
+        self.end()
+        return not self.stale
+
     def needs(self) -> set[Need]:
         """What those who have joined, and are still there, need."""
         return {packed.need for packed in self._alive()}
@@ -123,6 +144,7 @@ class Saving:
                 packed.lies_in(spans[packed.need])
             self._spans = {need: weakref.ref(span) for need, span in spans.items()}
             self._claimants.clear()
+            self.stale = self.source.moved
             self.source = None
 
     def _alive(self) -> Iterable[Packed]:

@@ -8,7 +8,7 @@ import functools
 import os
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -148,6 +148,8 @@ def offload(
     activation checkpointing (`torch.utils.checkpoint`), only the inputs of a checkpointed part are
     saved, so only those are packed: what is inside is computed again. Tensor subclasses (DTensor),
     sparse, nested, quantised, meta and fake tensors stay as they are; `Report.kept` counts them.
+    With ``exact``, autocast's copies of parameters are cast again in the backward pass: parameters
+    have to stay as they are until then (in-place changes raise; those through ``.data`` go unseen).
     `torch.compile` leaves a function with this block in it uncompiled (and raises if told
     ``fullgraph``); a compiled model may be called in the block.
 
@@ -180,7 +182,7 @@ def offload(
     rules, keep = Rules(lossy or {}, names), functools.partial(packer.keep, names=names)
     watched = exact or lossy
     operators = Operators(exact, rules.need, keep, packer.gains_nothing) if watched else None
-    return Session(model, coder, memory.held, packer, min_bytes, names, operators)
+    return Session(model, coder, memory.held, packer, min_bytes, names, rules, operators)
 
 
 def _native() -> Backend:
@@ -207,6 +209,7 @@ class Session(contextlib.ContextDecorator):
         packer: Packer,
         min_bytes: int,
         names: ModuleNames,
+        rules: Rules,
         operators: Operators | None,
     ) -> None:
         self._coder = coder
@@ -215,6 +218,7 @@ class Session(contextlib.ContextDecorator):
         self._min_bytes = min_bytes
         self._parameters = Parameters(model)
         self._names = names
+        self._rules = rules
         self._operators = operators
         self._watch = Watch(operators) if operators else contextlib.nullcontext()
         self._kept: collections.Counter[str] = collections.Counter()
@@ -279,10 +283,17 @@ class Session(contextlib.ContextDecorator):
             environment(self._coder.backend),
             dict(self._kept),
             faults=self._coder.faults,
-            no_gain=[NoGain(*rule, why) for rule, why in self._packer.no_gain.items()],
+            no_gain=[*self._no_gain()],
             held_bytes_peak=self._held.peak,
             **self._seconds,
         )
+
+    def _no_gain(self) -> Iterator[NoGain]:
+        for rule, why in self._packer.no_gain.items():
+            yield NoGain(*rule, why)
+        if self._first_record is not None:
+            for rule in self._rules.unused():
+                yield NoGain(*rule)
 
     @_uncompiled
     def _pack(self, t: torch.Tensor) -> Saved:

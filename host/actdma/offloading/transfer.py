@@ -32,6 +32,11 @@ class Source:
         return self._t.untyped_storage()
 
     @property
+    def moved(self) -> bool:
+        """Whether the tensor was modified since."""
+        return not self._t.is_inference() and self._t._version != self.version
+
+    @property
     def tensor(self) -> torch.Tensor:
         """The tensor, detached."""
         return self._t

@@ -35,9 +35,14 @@ class Version:
         """
         return self._counter
 
+    @property
+    def moved(self) -> bool:
+        """Whether the tensor was modified since."""
+        return self._saved is not None and self._counter._version != self._saved
+
     def check(self) -> None:
         """RuntimeError in autograd's words if the tensor was modified since."""
-        if self._saved is None or self._counter._version == self._saved:
+        if not self.moved:
             return
         shape, node = self._what
         origin = f", which is output {node[1]} of {operator_name(node[0])}," if node else ""
