@@ -273,7 +273,7 @@ def test_command(folder, tmp_path, experiment, row, dtype, options):
     assert costs[BASELINE, STACKED]["gradients"] == plain["gradients"]
     assert alone["gradients"] != plain["gradients"]
     assert alone["held"] < 0.8 * plain["held"]
-    assert costs[row, STACKED]["held"] < 0.6 * plain["held"]
+    assert costs[row, STACKED]["held"] < 0.65 * plain["held"]
     assert {g["weights"] for g in figures["gradients"]} == {
         "from scratch, first",
         "from scratch, last",
