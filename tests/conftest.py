@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 import actdma
 from actdma.backend import ReferenceBackend
@@ -38,3 +39,12 @@ def data():
     if "ACTDMA_DATA" not in os.environ:
         pytest.skip("ACTDMA_DATA does not name a folder with CIFAR-10 and published weights")
     return Path(os.environ["ACTDMA_DATA"])
+
+
+@pytest.fixture
+def one_thread():
+    """PyTorch has one thread meanwhile."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -27,11 +27,8 @@ SHAPES = ((64, 64, 96), (37, 53, 7), (1, 1, 1), (130, 35, 49), (1100, 40, 50))
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _as_it_was(one_thread):
     yield
-    torch.set_num_threads(threads)
     _native.set_isa(ISAS[-1])
 
 

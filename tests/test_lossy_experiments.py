@@ -23,16 +23,11 @@ from actdma.codecs import Bsr, Pool
 from actdma.measure import zoo
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+# On a busy machine two threads do not repeat a first step's bits, even in plain PyTorch.
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SCHEDULE = Schedule(epochs=3, rate=1e-4, batch=8)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """On a busy machine two threads do not repeat a first step's bits, even in plain PyTorch."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def part(count):

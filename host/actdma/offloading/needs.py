@@ -114,10 +114,6 @@ class Between:
         return self.low < self._middle < self.high and self._middle in (0.0, 0.5, 1.0, 2.0, 3.0)
 
     @property
-    def _bounds(self) -> tuple[float, float]:
-        return (float(self.low), float(self.high))
-
-    @property
     def _middle(self) -> float:
         return (self.low + self.high) / 2
 
@@ -125,7 +121,8 @@ class Between:
         """See `Coded`. ValueError where there is a NaN: PyTorch's vector code stops the gradient
         there, its scalar code at the end of a line lets it pass; and where the dtype rounds the
         bounds, which PyTorch compares with more bits."""
-        if t.element_size() < 4 and t.new_tensor([self.low, self.high]).tolist() != [*self._bounds]:
+        bounds = [self.low, self.high]
+        if t.element_size() < 4 and t.new_tensor(bounds).tolist() != bounds:
             raise ValueError(f"the bounds are no numbers of {t.dtype}")
         if t.sum().isnan():
             raise ValueError("NaN is neither between the bounds nor beyond them")
