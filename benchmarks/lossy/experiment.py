@@ -81,13 +81,13 @@ class Command:
             "the test; mean ± half of the 95 % t-interval; differences are paired by seed"
         )
         by_schedule, best = lines(results), at_best(results)
-        self._publish("accuracy by schedule", tables.ACCURACY, tables.accuracy(by_schedule), what)
-        self._publish(
-            "accuracy at the schedule that is best in validation",
-            tables.ACCURACY,
-            tables.accuracy(best),
-            what,
-        )
+        for start in self.args.starts:
+            for title, found in (
+                ("accuracy by schedule", by_schedule),
+                ("accuracy at the schedule that is best in validation", best),
+            ):
+                rows = tables.accuracy([line for line in found if line.start == start])
+                self._publish(f"{start}, {title}", tables.ACCURACY, rows, what)
         found = {"results": results, "by_schedule": by_schedule, "at_best": best}
         return {name: [dataclasses.asdict(x) for x in list_] for name, list_ in found.items()}
 

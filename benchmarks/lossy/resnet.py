@@ -16,7 +16,7 @@ RESNET = Experiment(
     network="resnet20",
     options={},
     starts={
-        "from scratch": Schedule(epochs=8, rate=0.1),
+        "from scratch": Schedule(epochs=5, rate=0.1),
         "fine-tuned": Schedule(epochs=2, rate=0.01),
     },
     rows=(

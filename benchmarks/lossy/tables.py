@@ -11,7 +11,7 @@ from .summary import Line
 
 MEASURES = {"held": "held", "tracker": "tracker", "rss": "RSS, trimmed"}
 ACCURACY = (
-    *("start", "schedule", "row", "setting", "seeds", "validation, %", "test, %"),
+    *("schedule", "row", "setting", "seeds", "validation, %", "test, %"),
     *("to baseline, points", "best schedule"),
 )
 COSTS = (
@@ -26,7 +26,7 @@ def accuracy(lines: Sequence[Line]) -> list[list[str]]:
     """Cells of lines."""
     return [
         [
-            *(line.start, line.length, line.row, line.setting, str(line.test.count)),
+            *(line.length, line.row, line.setting, str(line.test.count)),
             f"{line.validation:.2f}",
             f"{line.test:.2f}",
             "" if line.row == BASELINE else f"{line.difference:+.2f}",
