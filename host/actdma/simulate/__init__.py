@@ -1,0 +1,1 @@
+"""The step-time model of a virtualised network."""
