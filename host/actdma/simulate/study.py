@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from .hardware import Device
 from .layers import Layer
@@ -59,9 +59,14 @@ def roofline(device: Device, precision: str = "float32") -> Callable[[Layer], tu
     return seconds
 
 
-def measured(layer: Layer) -> tuple[float, float]:
+def measured_seconds(layer: Layer) -> tuple[float, float]:
     """Measured seconds of a layer's forward and backward pass."""
     return layer.forward.seconds, layer.backward.seconds
+
+
+def measured_ratio(codec: str) -> Ratio:
+    """What ``codec`` made of a layer's data; 1 where there is none."""
+    return lambda layer: layer.saved_bytes / layer.stored_bytes[codec] if layer.saved_bytes else 1.0
 
 
 def zvc_ratio(density: float, bits: int = 32) -> float:
@@ -90,9 +95,7 @@ def compare(
     return rows
 
 
-def _virtualised(
-    name: str, plan: Sequence[Stage], route: Route, policy: str, buffers: int
-) -> Row:
+def _virtualised(name: str, plan: Sequence[Stage], route: Route, policy: str, buffers: int) -> Row:
     moved = offloaded(plan, policy)
     timeline = simulate(plan, route, moved, buffers)
     stays = sum(stage.saved_bytes for stage in plan) - sum(plan[i].saved_bytes for i in moved)
