@@ -146,8 +146,8 @@ def _add_simulate(commands: argparse._SubParsersAction) -> None:
         "simulate",
         help="modelled time of a training step whose saved activations go to host memory",
         description="Models a training step of a virtualised network (vDNN): activations go to "
-        "host memory in forward and come back in backward, with and without compression. Ratios are "
-        "measured with the CPU's codec on a few photographs, unless they are given.",
+        "host memory in forward and come back in backward, with and without compression. Unless "
+        "ratios are given, the CPU's codec measures them on a few photographs.",
     )
     add = parser.add_argument
     add("--list", action="store_true", help="print the devices, links and networks, and exit")

@@ -13,8 +13,18 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ..api import codec_of
+from ..frame import DType
 from ..measure import zoo
-from ..measure.inputs import IMAGE_SIZE, IMAGENET, InputError, load_images, load_model, one_sentence
+from ..measure.inputs import (
+    DEFAULT_MODEL,
+    IMAGE_SIZE,
+    IMAGENET,
+    InputError,
+    load_images,
+    load_model,
+    one_sentence,
+)
 from . import study
 from .hardware import (
     DEVICES,
@@ -77,8 +87,9 @@ class Study:
     def title(self) -> str:
         """What was simulated, in one line."""
         o = self.options
+        pace = "at this machine's pace" if o.device == MEASURED else f"on {o.device}"
         return (
-            f"{o.network}, batch {o.batch}, {o.precision}, on {o.device} over {o.link}, policy "
+            f"{o.network}, batch {o.batch}, {o.precision}, {pace}, over {o.link}, policy "
             f"{o.policy}: modelled"
         )
 
@@ -139,6 +150,8 @@ def _check(options: Options) -> None:
     if options.engine is not None and not options.engine > 0:
         raise ValueError(f"--engine is {options.engine} GB/s, it must be more than 0")
     _known("precision", options.precision, _DTYPES)
+    for name in options.codec:
+        codec_of(name, DType.uint8)  # ValueError for an unknown name
 
 
 def _assumed(options: Options) -> dict[str, study.Ratio] | None:
@@ -160,8 +173,14 @@ def _network(options: Options) -> tuple[nn.Module, int]:
     if options.network in zoo.NETWORKS:
         torch.manual_seed(options.seed)
         model = zoo.build(options.network)
-    else:
+    elif options.network == DEFAULT_MODEL or ":" in options.network:
         model, _ = load_model(options.network, options.seed)
+    else:
+        known = ", ".join((*zoo.NETWORKS, DEFAULT_MODEL))
+        raise ValueError(
+            f"unknown network {options.network!r}; known are {known}, torchvision:NAME, "
+            "module:callable and path.py:callable"
+        )
     side = options.side or _SIDES.get(options.network, IMAGE_SIZE)
     return model.to(_DTYPES[options.precision]), side
 

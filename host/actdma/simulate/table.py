@@ -38,12 +38,17 @@ def steps_table(study: Study) -> Table:
             row.name,
             f"{timeline.step_s * 1e3:.1f}",
             f"{oracle.timeline.step_s / timeline.step_s:.0%}",
-            "" if row is vdnn or row is oracle else f"{row.gain_over(vdnn):+.0%}",
+            "" if row is oracle or row is vdnn else percent(row.gain_over(vdnn)),
             f"{timeline.stall_s * 1e3:.1f}",
             f"{row.moved_bytes / 1e9:.2f}",
             f"{row.held_bytes / 1e9:.2f}",
         )
     return table
+
+
+def percent(gain: float) -> str:
+    """A gain as "+32%"; no minus in front of nought."""
+    return f"{round(gain, 2) + 0.0:+.0%}"
 
 
 def show_choices(console: Console | None = None) -> None:
