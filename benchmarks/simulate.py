@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
+import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from actdma.measure import zoo
-from actdma.simulate import DEVICES, LINKS, Device, Link, Route, offloaded, oracle, simulate
+from actdma.simulate import DEVICES, LINKS, Link, Route, Stage, offloaded, oracle, simulate
 from actdma.simulate.layers import Layer, fake_images, trace
 from actdma.simulate.measured import measure
 from actdma.simulate.study import measured_ratio, roofline, stages
@@ -56,6 +58,7 @@ LINK_GBS = np.geomspace(2, 1000, 28)
 RATIOS = np.linspace(1, 5, 13)
 ENGINE_GBS = np.geomspace(1, 1000, 31)
 STOPS_PAYING = 0.01
+RED = "#c0392b"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,45 +88,51 @@ def load(name: str, folder: Path | None) -> Network:
     return Network(name, sample.onto(layers), "published" if published else "random")
 
 
-def step_s(
-    layers: Sequence[Layer], device: Device, route: Route, ratio: Any, precision: str
-) -> float:
-    """Seconds of a step, modelled; ``ratio``: of a layer, None: not compressed."""
-    plan = stages(layers, roofline(device, precision), ratio)
+Plan = Sequence[Stage]
+
+
+def step_s(plan: Plan, route: Route) -> float:
+    """Seconds of a step that offloads everything, modelled."""
     return simulate(plan, route, offloaded(plan, "all")).step_s
 
 
-def gain(
-    layers: Sequence[Layer], device: Device, route: Route, ratio: Any, precision: str = "float32"
-) -> float:
+def gain(plan: Plan, packed: Plan, link: Link, route: Route) -> float:
     """Of compression over vDNN: 0.32 is 32 %."""
-    times = [step_s(layers, device, route, r, precision) for r in (None, ratio)]
-    return times[0] / times[1] - 1
+    return step_s(plan, link.plain) / step_s(packed, route) - 1
+
+
+def at(plan: Plan, ratio: float) -> Plan:
+    """The same with one ratio for all layers."""
+    return [dataclasses.replace(stage, ratio=ratio) for stage in plan]
+
+
+def mean_gain(plans: Sequence[Plan], ratio: float, link: Link, route: Route) -> float:
+    """The mean of the plans' gains at one ratio for all layers."""
+    return statistics.fmean(gain(plan, at(plan, ratio), link, route) for plan in plans)
 
 
 def headline(networks: Iterable[Network], name: str) -> tuple[list[list[str]], list[dict]]:
     """Rows of the table of a device, and its figures."""
-    device = DEVICES[name]
-    route = LINKS["pcie3"].route(device)
-    unlimited = Route(route.to_host, route.to_device)
+    device, link = DEVICES[name], LINKS["pcie3"]
+    route = link.route(device)
     rows, figures = [], []
     for network in networks:
-        layers = network.layers
-        best = oracle(stages(layers, roofline(device))).step_s
+        plan = stages(network.layers, roofline(device))
+        measured = stages(network.layers, roofline(device), measured_ratio("zvc"))
         figure = {
             "network": network.name,
             "batch": BATCHES[network.name],
-            "speed": best / step_s(layers, device, route, None, "float32"),
-            "gain_published_ratio": gain(layers, device, route, lambda layer: PUBLISHED_RATIO),
-            "gain_any_ratio": gain(layers, device, unlimited, lambda layer: float("inf")),
+            "speed": oracle(plan).step_s / step_s(plan, link.plain),
+            "gain_published_ratio": gain(plan, at(plan, PUBLISHED_RATIO), link, route),
+            "gain_any_ratio": gain(plan, at(plan, math.inf), link, link.plain),
             "weights": network.weights,
             "ratio": network.ratio,
-            "gain_measured_ratio": gain(layers, device, route, measured_ratio("zvc")),
+            "gain_measured_ratio": gain(plan, measured, link, route),
         }
         figures.append(figure)
         rows.append([network.name, str(figure["batch"]), *_cells(figure)])
     gains = ("gain_published_ratio", "gain_any_ratio", "gain_measured_ratio")
-    for title, of in (("average", np.mean), ("maximum", np.max)):
+    for title, of in (("average", statistics.fmean), ("maximum", max)):
         total = [percent(of([figure[g] for figure in figures])) for g in gains]
         rows.append([title, "", "", *total[:2], "", "", total[2]])
     average, most, source = PUBLISHED[name]
@@ -143,46 +152,40 @@ def _cells(figure: dict) -> list[str]:
     ]
 
 
-def break_even(networks: Sequence[Network]) -> dict[str, np.ndarray]:
-    """Per device the mean gain, (ratio, link): half precision where that has units of its own."""
-    grids = {}
-    for name, device in tqdm(DEVICES.items(), desc="devices", disable=None):
-        precision = precision_of(name)
-        routes = [Link("", rate, rate, "assumed", "").route(device) for rate in LINK_GBS]
-        plain = [stages(n.layers, roofline(device, precision)) for n in networks]
-        grids[name] = np.array(
-            [[mean_gain(plain, route, ratio) for route in routes] for ratio in RATIOS]
-        )
-    return grids
-
-
-def mean_gain(plans: Sequence[Sequence[Any]], route: Route, ratio: float) -> float:
-    """Of the plans' gains at one ratio for all layers."""
-    gains = []
-    for plan in plans:
-        places = offloaded(plan, "all")
-        packed = [dataclasses.replace(stage, ratio=ratio) for stage in plan]
-        times = [simulate(p, route, places).step_s for p in (plan, packed)]
-        gains.append(times[0] / times[1] - 1)
-    return float(np.mean(gains))
+def plans_of(networks: Sequence[Network], name: str) -> list[Plan]:
+    """The networks on a device: in half precision where that has units of its own."""
+    seconds = roofline(DEVICES[name], precision_of(name))
+    return [stages(network.layers, seconds) for network in networks]
 
 
 def precision_of(name: str) -> str:
     return "half" if DEVICES[name].half else "float32"
 
 
+def break_even(networks: Sequence[Network]) -> dict[str, np.ndarray]:
+    """The mean gain, (ratio, link), by device."""
+    grids = {}
+    links = [Link("", rate, rate, "assumed", "") for rate in LINK_GBS]
+    for name, device in tqdm(DEVICES.items(), desc="devices", disable=None):
+        plans = plans_of(networks, name)
+        grids[name] = np.array(
+            [[mean_gain(plans, r, link, link.route(device)) for link in links] for r in RATIOS]
+        )
+    return grids
+
+
 def plot(networks: Sequence[Network], grids: dict[str, np.ndarray], path: Path) -> None:
     """A panel per device: gain over link and ratio; one more: gain over the engine's rate."""
     figure = Figure(figsize=(15, 8.5), dpi=110, layout="constrained")
     axes = figure.subplots(2, 3)
+    centred = {"ha": "center", "va": "bottom"}
     levels = [0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1, 1.5, 2, 3, 4]
     for panel, (name, grid) in zip(axes.flat, grids.items(), strict=False):
         filled = panel.contourf(LINK_GBS, RATIOS, grid, levels, cmap="YlGnBu", extend="max")
-        line = panel.contour(LINK_GBS, RATIOS, grid, [STOPS_PAYING], colors="#c0392b", linewidths=2)
-        panel.clabel(line, fmt="1 %%", fontsize=9)
+        panel.contour(LINK_GBS, RATIOS, grid, [STOPS_PAYING], colors=RED, linewidths=2)
         for link in ("pcie3", "pcie4", "pcie5", "nvlink-c2c"):
             panel.axvline(LINKS[link].to_host, color="black", linewidth=0.8, linestyle=":")
-            panel.text(LINKS[link].to_host, 5.04, link, rotation=90, fontsize=8, ha="center")
+            panel.text(LINKS[link].to_host, 5.05, link, rotation=90, fontsize=8, **centred)
         panel.set_xscale("log")
         panel.set_xlabel("link, GB/s each way")
         panel.set_ylabel("ratio of all layers")
@@ -192,35 +195,29 @@ def plot(networks: Sequence[Network], grids: dict[str, np.ndarray], path: Path) 
     bar.ax.set_yticklabels([f"{level:.0%}" for level in levels])
     bar.set_label("gain over vDNN, mean of the networks")
     engines(axes.flat[-1], networks, "a100")
-    figure.suptitle(
-        "Where compression pays, modelled: red is a gain of 1 %, right of and below it there is less",
-        x=0.01,
-        ha="left",
-    )
+    title = "Where compression pays, modelled: along the red line it gains 1 %, right of it less"
+    figure.suptitle(title, x=0.01, ha="left")
     figure.savefig(path)
 
 
 def engines(panel: Any, networks: Sequence[Network], name: str) -> None:
     """Gain over what the engine takes, for three links."""
-    device, precision = DEVICES[name], precision_of(name)
-    plans = [stages(n.layers, roofline(device, precision)) for n in networks]
-    for link, colour in (("pcie3", "#1f5f8b"), ("pcie4", "#d9822b"), ("pcie5", "#8d5a97")):
-        rate = LINKS[link].to_host
-        plain = sum(_steps(plans, Route(rate, rate), 1))
-        times = [sum(_steps(plans, Route(rate, rate, e, e), PUBLISHED_RATIO)) for e in ENGINE_GBS]
-        panel.plot(ENGINE_GBS, [100 * (plain / t - 1) for t in times], color=colour, label=link)
-        panel.axvline(rate, color=colour, linewidth=0.8, linestyle=":")
-    panel.axhline(0, color="#c0392b", linewidth=2)
+    plans = plans_of(networks, name)
+    for name_of_link, colour in (("pcie3", "#1f5f8b"), ("pcie4", "#d9822b"), ("pcie5", "#8d5a97")):
+        link = LINKS[name_of_link]
+        gains = [
+            100 * mean_gain(plans, PUBLISHED_RATIO, link, link.route(engine=rate))
+            for rate in ENGINE_GBS
+        ]
+        panel.plot(ENGINE_GBS, gains, color=colour, label=name_of_link)
+        panel.axvline(link.to_host, color=colour, linewidth=0.8, linestyle=":")
+    panel.axhline(0, color=RED, linewidth=2)
     panel.set_xscale("log")
     panel.set_xlabel("engine, GB/s of raw data; dotted: the link's own rate")
     panel.set_ylabel("gain over vDNN, %")
-    panel.set_title(f"{device.title}, ratio {PUBLISHED_RATIO}: a slow engine", loc="left")
+    title = f"{DEVICES[name].title}, ratio {PUBLISHED_RATIO}, engines of all speeds"
+    panel.set_title(title, loc="left", pad=44, fontsize=11)
     panel.legend(frameon=False)
-
-
-def _steps(plans: Sequence[Sequence[Any]], route: Route, ratio: float) -> list[float]:
-    packed = [[dataclasses.replace(stage, ratio=ratio) for stage in plan] for plan in plans]
-    return [simulate(plan, route, offloaded(plan, "all")).step_s for plan in packed]
 
 
 def link_table(grids: dict[str, np.ndarray]) -> list[list[str]]:

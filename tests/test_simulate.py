@@ -115,6 +115,12 @@ def test_infinite_ratio_leaves_the_engine(stages, route):
     assert step_s(stages, route) == pytest.approx(step_s(with_ratio(stages, 1), engine))
 
 
+@given(STAGES, RATE, st.floats(1, 20))
+def test_an_engine_as_slow_as_the_link_gains_nothing(stages, rate, ratio):
+    packed = step_s(with_ratio(stages, ratio), Route(rate, rate, rate, rate))
+    assert packed == pytest.approx(step_s(with_ratio(stages, 1), Route(rate, rate)))
+
+
 # What holds for every network
 
 
@@ -232,6 +238,13 @@ def test_engine_of_the_titan_x_is_cdmas():
     # min(link x ratio, engine): from a ratio of 200 / 12.8 on, the engine is what limits.
     seconds = [route.offload_s(Stage("", "", 0, 0, 1e9, ratio)) for ratio in (1, 10, 20, 40)]
     assert seconds == pytest.approx([1 / 12.8, 0.1 / 12.8, 1 / 200, 1 / 200])
+
+
+def test_raw_data_goes_past_an_engine_in_the_device_alone():
+    assert LINKS["pcie3"].plain == Route(12.8, 12.8)
+    assert LINKS["kv260"].plain == LINKS["kv260"].route(DEVICES["v100"])
+    slow = LINKS["pcie3"].route(DEVICES["v100"], engine=4)
+    assert (slow.compress, slow.decompress) == (4, 4)
 
 
 def test_boards_are_those_of_the_fabric_table():
@@ -413,7 +426,7 @@ def test_compare(measurement):
     route = Route(0.1, 0.1)
     ratios = {name: study.measured_ratio(name) for name in ("zvc", "zve")}
     rows = study.compare(
-        measurement.layers, study.roofline(DEVICES["titan-x"]), route, ratios, "all"
+        measurement.layers, study.roofline(DEVICES["titan-x"]), route, route, ratios
     )
     assert [row.name for row in rows] == ["oracle", "vDNN", "vDNN + zvc", "vDNN + zve"]
     seconds = [row.timeline.step_s for row in rows]
@@ -422,8 +435,10 @@ def test_compare(measurement):
     stored = sum(layer.stored_bytes.get("zvc", 0) for layer in measurement.layers)
     assert [row.moved_bytes for row in rows[:3]] == pytest.approx([0, saved, stored])
     assert rows[0].held_bytes == saved > rows[1].held_bytes > 0
-    conv = study.compare(measurement.layers, study.roofline(DEVICES["titan-x"]), route, {}, "conv")
-    assert rows[1].held_bytes < conv[1].held_bytes < saved
+    conv = study.compare(
+        measurement.layers, study.roofline(DEVICES["titan-x"]), route, route, {}, "conv"
+    )
+    assert rows[1].held_bytes < conv[1].held_bytes <= saved
 
 
 # The command
@@ -487,6 +502,17 @@ def test_command_with_a_given_ratio(folder, capsys):
     assert main([*SMALL, "--density", "0.5", "--json", "b.json"]) == 0
     a, b = (json.loads((folder / name).read_text())["rows"][2] for name in ("a.json", "b.json"))
     assert a["moved_bytes"] / b["moved_bytes"] == pytest.approx(32 / 17 / 2.6)
+
+
+def test_command_with_a_slow_engine(folder):
+    """Compression loses where the engine is slower than the link; vDNN does without it."""
+    arguments = [*SMALL, "--ratio", "2.6", "--json", "a.json"]
+    found = []
+    for engine in ([], ["--engine", "4"]):
+        assert main([*arguments, *engine]) == 0
+        found.append(json.loads((folder / "a.json").read_text())["rows"])
+    assert found[0][1] == found[1][1]
+    assert found[0][2]["gain_over_vdnn"] > 0 > found[1][2]["gain_over_vdnn"]
 
 
 def test_command_lists(capsys):

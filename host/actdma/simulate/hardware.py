@@ -72,10 +72,22 @@ class Link:
     compress: float | None = None
     decompress: float | None = None
 
-    def route(self, device: Device | None = None, engine: float | None = None) -> Route:
-        """The link behind ``device``; ``engine``: GB/s of its engine, in place of what it has.
+    @property
+    def plain(self) -> Route:
+        """The way of data that is not compressed: past an engine in the device, through others."""
+        unlimited = float("inf")
+        return Route(
+            self.to_host,
+            self.to_device,
+            self.compress or unlimited,
+            self.decompress or unlimited,
+        )
 
-        Without a device, one in a memory controller is as fast as any link.
+    def route(self, device: Device | None = None, engine: float | None = None) -> Route:
+        """The way of data that is compressed behind ``device``.
+
+        ``engine``: GB/s of the engine, in place of what it has. Without a device, one that would
+        be in there is as fast as any link.
         """
         share = device.memory * ENGINE_SHARE if device else float("inf")
         return Route(

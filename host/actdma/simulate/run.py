@@ -139,7 +139,9 @@ def run(options: Options) -> Study:
         seconds = study.roofline(device, options.precision)
     ratios = assumed or {name: study.measured_ratio(name) for name in _codecs(options, measurement)}
     route = link.route(device, options.engine)
-    rows = study.compare(layers, seconds, route, ratios, options.policy, options.buffers)
+    rows = study.compare(
+        layers, seconds, link.plain, route, ratios, options.policy, options.buffers
+    )
     return Study(options, rows, _inputs(options, device, link, route, measurement), measurement)
 
 

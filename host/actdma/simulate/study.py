@@ -80,15 +80,20 @@ def zvc_ratio(density: float, bits: int = 32) -> float:
 def compare(
     layers: Sequence[Layer],
     seconds: Callable[[Layer], tuple[float, float]],
+    plain: Route,
     route: Route,
     ratios: dict[str, Ratio],
     policy: str = "all",
     buffers: int = VDNN_BUFFERS,
 ) -> list[Row]:
-    """The oracle's step, vDNN's, and vDNN's with each of ``ratios``, by codec."""
-    plain = stages(layers, seconds)
-    rows = [Row("oracle", oracle(plain), sum(s.saved_bytes for s in plain), 0.0)]
-    rows.append(_virtualised("vDNN", plain, route, policy, buffers))
+    """The oracle's step, vDNN's, and vDNN's with each of ``ratios``, by codec.
+
+    ``plain``: the way of raw data; ``route``: that of compressed data. ValueError for an unknown
+    ``policy`` and less than one of ``buffers``.
+    """
+    raw = stages(layers, seconds)
+    rows = [Row("oracle", oracle(raw), sum(stage.saved_bytes for stage in raw), 0.0)]
+    rows.append(_virtualised("vDNN", raw, plain, policy, buffers))
     for codec, ratio in ratios.items():
         packed = stages(layers, seconds, ratio)
         rows.append(_virtualised(f"vDNN + {codec}", packed, route, policy, buffers))
