@@ -262,7 +262,7 @@ def main() -> None:
     grids = break_even(networks)
     columns = (
         *("device", "precision", "ratio 1.5: 10 %, modelled", "1 %, modelled"),
-        *("ratio 2.6: 10 %, modelled", "1 %, modelled "),
+        *("ratio 2.6: 10 %, modelled", "1 %, modelled"),
     )
     what = "GB/s of a link at which the mean gain over vDNN has come down to 10 % and to 1 %"
     figures = [{"device": name, "gains": grid.tolist()} for name, grid in grids.items()]
