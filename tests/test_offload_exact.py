@@ -80,6 +80,8 @@ IMAGES = {
     "no statistics": lambda: conv(nn.BatchNorm2d(8, track_running_stats=False), nn.Conv2d(8, 4, 3)),
     "frozen": lambda: conv(nn.BatchNorm2d(8).eval(), nn.ReLU(), nn.Conv2d(8, 4, 3)),
     "sync": lambda: conv(nn.SyncBatchNorm(8).eval(), nn.Conv2d(8, 4, 3)),
+    # Between processes it trains on GPUs alone; in one it is a batch norm.
+    "sync in training": lambda: conv(nn.SyncBatchNorm(8), nn.ReLU(), nn.Conv2d(8, 4, 3)),
     "group norm": lambda: conv(nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 4, 3)),
     "instance norm": lambda: conv(nn.InstanceNorm2d(8, affine=True), nn.Conv2d(8, 4, 3)),
     "residual": Residual,
