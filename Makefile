@@ -14,7 +14,7 @@ PYTEST ?= -m pytest -q
 BIN := $(VENV)/bin
 SOURCES := $(shell find host hls/include -name '*.[ch]pp' 2>/dev/null)
 
-.PHONY: demo test test-fast lint format csim fuzz sanitize bench clean help
+.PHONY: demo test test-fast lint format csim fuzz sanitize bench docs clean help
 demo: $(VENV)/built
 	$(BIN)/actdma measure $(ARGS)
 
@@ -66,6 +66,10 @@ bench: $(VENV)/built
 	$(BIN)/python benchmarks/memory.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/exact.py $(if $(DATA),--data $(DATA))
 
+# The pages of docs/ as a site in build/docs.
+docs: $(VENV)/tested
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
@@ -92,4 +96,5 @@ help:
 	@echo 'make sanitize    the tests under ASan and UBSan; ARGS="tests/test_native.py" for some'
 	@echo 'make csim        the HLS benches, without vendor tools'
 	@echo 'make bench       the tables of docs/performance.md and docs/fabric.md'
+	@echo 'make docs        the documentation as a site in build/docs'
 	@echo 'make -C overlay BOARD=kv260   a bitstream, where Vitis and Vivado are installed'

@@ -37,9 +37,7 @@ class Device:
         ValueError for an unknown ``precision``.
         """
         if precision not in PRECISIONS:
-            raise ValueError(
-                f"unknown precision {precision!r}; known are {', '.join(PRECISIONS)}"
-            )
+            raise ValueError(f"unknown precision {precision!r}; known are {', '.join(PRECISIONS)}")
         rate = self.float32 * FP32_EFFICIENCY
         if precision == "half" and self.half is not None:
             rate = self.half * HALF_EFFICIENCY
@@ -62,19 +60,36 @@ class Link:
 
     ``to_host``, ``to_device``: what it carries each way. ``compress``, ``decompress``: raw bytes
     that the engine on it takes and gives; None: the engine is in the device's memory controller, as
-    cDMA's is, and gets `ENGINE_SHARE` of its bandwidth.
+    cDMA's is, and gets `ENGINE_SHARE` of its bandwidth. ``kind``: whether that is "assumed" or
+    "modelled"; ``source``: from what.
     """
 
     title: str
     to_host: float
     to_device: float
+    kind: str
     source: str
     compress: float | None = None
     decompress: float | None = None
 
-    def route(self, device: Device, engine: float | None = None) -> Route:
-        """The link behind ``device``; ``engine``: GB/s of its engine, in place of what it has."""
-        share = device.memory * ENGINE_SHARE
+    @property
+    def plain(self) -> Route:
+        """The way of data that is not compressed: past an engine in the device, through others."""
+        unlimited = float("inf")
+        return Route(
+            self.to_host,
+            self.to_device,
+            self.compress or unlimited,
+            self.decompress or unlimited,
+        )
+
+    def route(self, device: Device | None = None, engine: float | None = None) -> Route:
+        """The way of data that is compressed behind ``device``.
+
+        ``engine``: GB/s of the engine, in place of what it has. Without a device, one that would
+        be in there is as fast as any link.
+        """
+        share = device.memory * ENGINE_SHARE if device else float("inf")
         return Route(
             self.to_host,
             self.to_device,
@@ -83,7 +98,7 @@ class Link:
         )
 
 
-_PINNED = "assumed: 80 % of 16 lanes, as large copies of pinned memory reach"
+_PINNED = ("assumed", "80 % of the lanes' rate, as large copies of pinned memory reach")
 
 
 def _boards() -> dict[str, Link]:
@@ -101,7 +116,8 @@ def _boards() -> dict[str, Link]:
             to_device=read,
             compress=read,
             decompress=write,
-            source="modelled: docs/fabric.md",
+            kind="modelled",
+            source="docs/fabric.md",
         )
     return links
 
@@ -123,19 +139,20 @@ def _cards() -> dict[str, Link]:
             to_device=read,
             compress=min(pcie.to_host, write),
             decompress=min(pcie.to_device, read),
-            source="modelled: a beat per cycle and unit (docs/alveo.md), PCIe as above",
+            kind="modelled",
+            source="a beat per cycle and unit, docs/alveo.md; PCIe assumed",
         )
     return links
 
 
 PCIE = {
-    "pcie3": Link("PCIe 3 x16", 12.8, 12.8, _PINNED),
-    "pcie4": Link("PCIe 4 x16", 25.6, 25.6, _PINNED),
-    "pcie5": Link("PCIe 5 x16", 51.2, 51.2, _PINNED),
+    "pcie3": Link("PCIe 3 x16", 12.8, 12.8, *_PINNED),
+    "pcie4": Link("PCIe 4 x16", 25.6, 25.6, *_PINNED),
+    "pcie5": Link("PCIe 5 x16", 51.2, 51.2, *_PINNED),
 }
 LINKS = {
     **PCIE,
-    "nvlink-c2c": Link("NVLink-C2C", 360, 360, "assumed: 80 % of 450 GB/s each way (NVIDIA)"),
+    "nvlink-c2c": Link("NVLink-C2C", 360, 360, "assumed", "80 % of 450 GB/s each way"),
     **_boards(),
     **_cards(),
 }

@@ -90,7 +90,7 @@ class Layer:
     forward: Cost
     backward: Cost = dataclasses.field(default_factory=Cost)
     saved_bytes: int = 0
-    stored_bytes: dict[str, int] = dataclasses.field(default_factory=dict)
+    stored_bytes: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 Compress = Callable[[torch.Tensor], dict[str, int]]
@@ -173,7 +173,9 @@ class _Step(TorchDispatchMode):
         """Tensors that are saved, and those that leaf modules receive and return, are noted."""
         self._names.open()
         leaves = [m for m in self._model.modules() if not any(m.children())]
-        handles = [] if self._maps is None else [m.register_forward_hook(self._pass) for m in leaves]
+        handles = (
+            [] if self._maps is None else [m.register_forward_hook(self._pass) for m in leaves]
+        )
         try:
             with torch.autograd.graph.saved_tensors_hooks(self._save, lambda tensor: tensor):
                 yield

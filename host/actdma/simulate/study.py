@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from .hardware import Device
 from .layers import Layer
@@ -59,9 +59,14 @@ def roofline(device: Device, precision: str = "float32") -> Callable[[Layer], tu
     return seconds
 
 
-def measured(layer: Layer) -> tuple[float, float]:
+def measured_seconds(layer: Layer) -> tuple[float, float]:
     """Measured seconds of a layer's forward and backward pass."""
     return layer.forward.seconds, layer.backward.seconds
+
+
+def measured_ratio(codec: str) -> Ratio:
+    """What ``codec`` made of a layer's data; 1 where there is none."""
+    return lambda layer: layer.saved_bytes / layer.stored_bytes[codec] if layer.saved_bytes else 1.0
 
 
 def zvc_ratio(density: float, bits: int = 32) -> float:
@@ -75,24 +80,27 @@ def zvc_ratio(density: float, bits: int = 32) -> float:
 def compare(
     layers: Sequence[Layer],
     seconds: Callable[[Layer], tuple[float, float]],
+    plain: Route,
     route: Route,
     ratios: dict[str, Ratio],
     policy: str = "all",
     buffers: int = VDNN_BUFFERS,
 ) -> list[Row]:
-    """The oracle's step, vDNN's, and vDNN's with each of ``ratios``, by codec."""
-    plain = stages(layers, seconds)
-    rows = [Row("oracle", oracle(plain), sum(s.saved_bytes for s in plain), 0.0)]
-    rows.append(_virtualised("vDNN", plain, route, policy, buffers))
+    """The oracle's step, vDNN's, and vDNN's with each of ``ratios``, by codec.
+
+    ``plain``: the way of raw data; ``route``: that of compressed data. ValueError for an unknown
+    ``policy`` and less than one of ``buffers``.
+    """
+    raw = stages(layers, seconds)
+    rows = [Row("oracle", oracle(raw), sum(stage.saved_bytes for stage in raw), 0.0)]
+    rows.append(_virtualised("vDNN", raw, plain, policy, buffers))
     for codec, ratio in ratios.items():
         packed = stages(layers, seconds, ratio)
         rows.append(_virtualised(f"vDNN + {codec}", packed, route, policy, buffers))
     return rows
 
 
-def _virtualised(
-    name: str, plan: Sequence[Stage], route: Route, policy: str, buffers: int
-) -> Row:
+def _virtualised(name: str, plan: Sequence[Stage], route: Route, policy: str, buffers: int) -> Row:
     moved = offloaded(plan, policy)
     timeline = simulate(plan, route, moved, buffers)
     stays = sum(stage.saved_bytes for stage in plan) - sum(plan[i].saved_bytes for i in moved)

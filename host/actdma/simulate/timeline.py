@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,31 +143,38 @@ class Timeline:
             levels.append((time, layers, nbytes))
         return levels
 
-    def to_chrome_trace(self, title: str = "step, modelled") -> dict[str, Any]:
-        """The timeline as Chrome's trace events, which Perfetto reads; times in microseconds."""
-        threads = [
-            {"ph": "M", "name": name, "pid": 0, "tid": tid, "args": {"name": text}}
-            for tid, stream in enumerate(STREAMS)
-            for name, text in (("process_name", title), ("thread_name", stream))
+    def to_chrome_trace(self, title: str = "step", process: int = 0) -> dict[str, Any]:
+        """Chrome's trace events, which Perfetto reads: a process with a thread for each stream."""
+        named = [("process_name", 0, f"{title}, modelled")]
+        named += [("thread_name", number, stream) for number, stream in enumerate(STREAMS)]
+        names = [
+            {"ph": "M", "name": name, "pid": process, "tid": number, "args": {"name": text}}
+            for name, number, text in named
         ]
         slices = [
             {
                 "ph": "X",
-                "name": f"{event.kind} {event.name}",
+                "name": f"{event.kind} {event.name}".rstrip(),
                 "cat": event.kind,
-                "pid": 0,
+                "pid": process,
                 "tid": STREAMS.index(event.stream),
-                "ts": event.start * 1e6,
+                "ts": event.start * 1e6,  # microseconds
                 "dur": event.seconds * 1e6,
                 "args": {"layer": event.layer, "raw bytes": event.nbytes},
             }
             for event in self.events
         ]
-        return {"traceEvents": threads + slices, "otherData": {"times": "modelled"}}
+        return {"traceEvents": names + slices}
 
-    def write_chrome_trace(self, path: str | os.PathLike, title: str = "step, modelled") -> None:
-        """Write `to_chrome_trace` to ``path``."""
-        Path(path).write_text(json.dumps(self.to_chrome_trace(title)) + "\n")
+
+def write_chrome_trace(timelines: Mapping[str, Timeline], path: str | os.PathLike) -> None:
+    """Write one trace of several timelines, by their titles, each a process of its own."""
+    events = [
+        event
+        for process, (title, timeline) in enumerate(timelines.items())
+        for event in timeline.to_chrome_trace(title, process)["traceEvents"]
+    ]
+    Path(path).write_text(json.dumps({"traceEvents": events}) + "\n")
 
 
 def oracle(stages: Sequence[Stage]) -> Timeline:
@@ -195,10 +202,10 @@ def simulate(
 
     ``buffers`` bounds how many layers' data may be on its way at a time. Forward: a layer starts
     when fewer than ``buffers`` earlier offloads are unfinished. Backward: the data of a layer is
-    prefetched once the backward pass of the ``buffers``-th offloaded layer behind it starts, and a
-    layer starts when its own data is there and fewer than ``buffers`` prefetches are unfinished. With
-    one buffer, those are vDNN's rules: each layer ends together with its copy. ValueError for less
-    than one.
+    prefetched from the start of the backward pass of the ``buffers``-th offloaded layer behind it
+    on, and a layer starts when its own data is there and fewer than ``buffers`` prefetches are
+    unfinished. With one buffer those are vDNN's rules: no layer starts before the copies that began
+    with the one before it have ended. ValueError for less than one.
     """
     if buffers < 1:
         raise ValueError(f"buffers is {buffers}, not 1 or more")
@@ -249,8 +256,10 @@ class _Step:
 
     def _start(self, copies: dict[int, int]) -> tuple[int, ...]:
         """What the next layer's start waits for: the layer before it, and room in the buffers."""
-        places = [self._latest["compute"]] if "compute" in self._latest else []
-        return (*places, *list(copies.values())[-self._buffers :][:1])
+        waits = [self._latest["compute"]] if "compute" in self._latest else []
+        if len(copies) >= self._buffers:
+            waits.append(list(copies.values())[-self._buffers])
+        return tuple(waits)
 
     def _run(
         self, stream: str, kind: str, layer: int, seconds: float, waits: tuple[int, ...]
