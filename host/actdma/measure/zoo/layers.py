@@ -23,6 +23,12 @@ def kaiming(model: nn.Module) -> nn.Module:
     return model
 
 
+def small_logits(convolution: nn.Conv2d) -> None:
+    """Initialise ``convolution``, whose maps' means are the logits, as the authors of SqueezeNet
+    and of Network in Network do: what `kaiming` gives it, for few classes, is too large."""
+    nn.init.normal_(convolution.weight, std=0.01)
+
+
 def named(layers: Iterable[tuple[str, nn.Module]]) -> nn.Sequential:
     """``layers`` one after the other, by their names."""
     return nn.Sequential(OrderedDict(layers))

@@ -1,0 +1,190 @@
+"""What other block and group sizes would make of the same data.
+
+    python benchmarks/blocks.py --data FOLDER [--json FILE] [--docs docs/evaluation.md]
+        [--plot docs/blocks.png]
+
+The format has blocks of 8192 bytes and, for zve, groups of 32 elements (docs/format.md). Sizes of
+payloads with others are counted exactly, by the format's rules and on the tensors that a training
+step saves, without coding them; at the format's own sizes they are those of the codec, as the tests
+say. Larger groups than a block has are not counted. Descriptors and trailers are left out, so that
+ratios are a little above those of frames. bfloat16: rounded from float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import publish, pyplot
+from saved import Saved, saved_by_network
+from tqdm import tqdm
+
+from actdma.codecs import parameters
+from actdma.codecs.records import HEADER_BITS
+from actdma.frame import BLOCK_BYTES, Codec, DType
+from networks import EFFICIENTNET_LITE0, RESNET_20, SQUEEZENET_1_1, parser_of
+
+NETWORKS = (RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0)
+DTYPES = (DType.float32, DType.bfloat16)
+BLOCKS = tuple(1 << bits for bits in range(9, 17))  # bytes
+GROUPS = (8, 16, 32, 64, 128)  # elements
+GROUP = 32
+COLUMNS = ("network", "weights", "input", "dtype", "codec", "block, bytes", "group", "ratio")
+WORD = 4  # bytes
+PADDED = 64  # bytes, of which raw data are a multiple
+
+
+def zvc_bytes(elements: np.ndarray, block_bytes: int) -> int:
+    """Payload of ``elements`` (unsigned, 1 to 4 bytes) under zvc with such blocks."""
+    return int(_shortest(*_zvc_words(_padded(elements), block_bytes)[:2]).sum()) * WORD
+
+
+def zve_bytes(elements: np.ndarray, exponent_bits: int, block_bytes: int, group: int) -> int:
+    """Payload of ``elements`` (unsigned, floating point) under zve with such blocks and groups."""
+    elements = _padded(elements)
+    zvc, raw, kept, dense = _zvc_words(elements, block_bytes)
+    per_block = block_bytes // elements.itemsize
+    index = np.flatnonzero(elements)
+    if not index.size:
+        return int(_shortest(zvc, raw).sum()) * WORD
+    first = np.cumsum(kept) - kept  # of each block among what is kept
+    block = index // per_block
+    starts = np.flatnonzero((np.arange(index.size) - first[block]) % group == 0)
+    values = elements[index]
+    mantissa_bits = 8 * elements.itemsize - 1 - exponent_bits
+    exponents = values >> mantissa_bits & (1 << exponent_bits) - 1
+    spread = np.maximum.reduceat(exponents, starts) - np.minimum.reduceat(exponents, starts)
+    widths = np.ceil(np.log2(spread.astype(np.float64) + 1)).astype(np.int64)
+    widths[widths > 6] = 8
+    signed = np.maximum.reduceat(values >> 8 * elements.itemsize - 1, starts).astype(np.int64)
+    bits = np.bincount(
+        block[starts], (mantissa_bits + signed + widths) * group, minlength=kept.size
+    ).astype(np.int64)
+    headers = np.bincount(block[starts], minlength=kept.size) * HEADER_BITS
+    masks = np.where(dense, 0, _words(_counts(elements.size, per_block)))
+    return int(_shortest(zvc, raw, 1 + masks + _words(headers) + _words(bits)).sum()) * WORD
+
+
+def _padded(elements: np.ndarray) -> np.ndarray:
+    return np.pad(elements, (0, -elements.size % (PADDED // elements.itemsize)))
+
+
+def _counts(elements: int, per_block: int) -> np.ndarray:
+    """Elements of each block; the last one may be shorter."""
+    starts = np.arange(0, elements, per_block)
+    return np.minimum(elements - starts, per_block)
+
+
+def _words(bits: np.ndarray) -> np.ndarray:
+    return -(-bits // (8 * WORD))
+
+
+def _zvc_words(
+    elements: np.ndarray, block_bytes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of each block the words as a zero or zvc block and as a raw one, the elements that are not
+    zero, and whether all are."""
+    per_block = block_bytes // elements.itemsize
+    counts = _counts(elements.size, per_block)
+    kept = np.add.reduceat(elements != 0, np.arange(0, elements.size, per_block), dtype=np.int64)
+    zvc = 1 + _words(counts) + _words(8 * elements.itemsize * kept)
+    return np.where(kept, zvc, 1), 1 + counts * elements.itemsize // WORD, kept, kept == counts
+
+
+def _shortest(*words: np.ndarray) -> np.ndarray:
+    return np.minimum.reduce(words)
+
+
+def settings() -> Iterable[tuple[str, int, int | None]]:
+    """Codec, bytes of a block, and elements of a group."""
+    for block in BLOCKS:
+        yield "zvc", block, None
+    for block in BLOCKS:
+        yield "zve", block, GROUP
+    for group in GROUPS:
+        if group != GROUP:
+            yield "zve", BLOCK_BYTES, group
+
+
+def stored(saved: Saved, codec: str, block: int, group: int | None) -> int:
+    """Bytes of the payload of ``saved`` under such settings."""
+    if group is None:
+        return zvc_bytes(saved.elements, block)
+    exponent_bits = parameters(Codec.ZVE, saved.dtype)[0]
+    return zve_bytes(saved.elements, exponent_bits, block, group)
+
+
+def plot(figures: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write a PNG: ratio over block size for zvc and zve, and over group size for zve."""
+    figure, panels = pyplot().subplots(1, 3, figsize=(16, 5.5), layout="constrained")
+    chosen = (
+        ("zvc", "block", lambda f: f["codec"] == "zvc"),
+        ("zve, groups of 32", "block", lambda f: f["codec"] == "zve" and f["group"] == GROUP),
+        (
+            "zve, blocks of 8 KiB",
+            "group",
+            lambda f: f["codec"] == "zve" and f["block"] == BLOCK_BYTES,
+        ),
+    )
+    kinds = list(dict.fromkeys((f["network"], f["dtype"]) for f in figures))
+    for panel, (title, axis, belongs) in zip(panels, chosen, strict=True):
+        for number, kind in enumerate(kinds):
+            points = sorted(
+                (f[axis], f["ratio"])
+                for f in figures
+                if belongs(f) and (f["network"], f["dtype"]) == kind
+            )
+            style = "o-" if kind[1] == DType.float32.name else "s--"
+            colour = f"C{number // len(DTYPES)}"
+            panel.plot(*zip(*points, strict=True), style, color=colour, label=", ".join(kind))
+        panel.set_xscale("log", base=2)
+        panel.axvline(BLOCK_BYTES if axis == "block" else GROUP, color="grey", linewidth=0.8)
+        panel.set_xlabel("bytes of a block" if axis == "block" else "elements of a group")
+        panel.set_title(f"{title} (the format's size: grey)")
+        panel.set_ylabel("ratio of the payload")
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.savefig(path, dpi=90)
+
+
+def main() -> None:
+    parser = parser_of(__doc__, NETWORKS)
+    parser.add_argument("--plot", type=Path, help="draw the ratios to this PNG")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    rows, figures = [], []
+    for network in tqdm([n for n in NETWORKS if n.name in args.network], unit="network"):
+        kept = saved_by_network(network, args)
+        name = f"{network.name}, batch {args.batch or network.batch}"
+        weights, source = network.origin(args.data)
+        for dtype in DTYPES:
+            cast = [saved.cast(dtype) for saved in kept]
+            raw = sum(saved.data.size for saved in cast)
+            for codec, block, group in tqdm([*settings()], unit="setting", leave=False):
+                ratio = raw / sum(stored(saved, codec, block, group) for saved in cast)
+                head = [name, weights, source, dtype.name, codec]
+                rows.append([*head, str(block), str(group or ""), f"{ratio:.3f}"])
+                figures.append(
+                    {
+                        "network": name,
+                        "weights": weights,
+                        "input": source,
+                        "dtype": dtype.name,
+                        "codec": codec,
+                        "block": block,
+                        "group": group,
+                        "ratio": ratio,
+                    }
+                )
+    if args.plot:
+        plot(figures, args.plot)
+    what = "raw bytes per byte of payload, counted on measured tensors"
+    pictures = [(args.plot, "Ratios over block and group sizes")]
+    publish("Block and group sizes", COLUMNS, rows, figures, what, args, pictures)
+
+
+if __name__ == "__main__":
+    main()

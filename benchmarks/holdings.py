@@ -1,0 +1,213 @@
+"""What a training step saves, by the operators that save it, and how often it saves the same twice.
+
+    python benchmarks/holdings.py [--data FOLDER] [--json FILE] [--docs docs/evaluation.md]
+        [--plot docs/holdings.png]
+
+A forward pass in train mode, then a walk along its autograd graph: every tensor that a backward
+function holds, parameters and buffers left out. *Role*: what it is to that function; a storage that
+several functions hold counts once, under all of their roles. *Saves*: tensors that are held of
+a storage, on average. *Once* is what PyTorch holds, *each by itself* what a hook would hold that
+copies every tensor it is given. All storages of at least 1 KiB; networks as in `networks.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import publish, pyplot
+from torch import nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from networks import (
+    ALEXNET,
+    EFFICIENTNET_LITE0,
+    GOOGLENET,
+    GPT,
+    MOBILENET_V2,
+    NIN,
+    RELU_CNN,
+    RESNET_20,
+    RESNET_50,
+    SQUEEZENET_1_1,
+    VGG_16,
+    VIT,
+    Work,
+    parser_of,
+)
+
+NETWORKS = (
+    *(RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0, RELU_CNN, ALEXNET, NIN, VGG_16, GOOGLENET),
+    *(RESNET_50, MOBILENET_V2, VIT, GPT),
+)
+LEAST_BYTES = 1024
+SHOWN = 5  # roles of a network; the others are one row
+OTHERS = "others"
+COLUMNS = ("network", "weights", "input", "role", "MB", "share", "zeros", "storages", "saves")
+# (backward function, what it calls the tensor): what that is.
+ROLES = {
+    ("Convolution", "input"): "convolution input",
+    ("NativeBatchNorm", "input"): "batch norm input",
+    ("NativeLayerNorm", "input"): "layer norm input",
+    ("Relu", "result"): "ReLU output",
+    ("Hardtanh", "self"): "ReLU6 input",
+    ("Gelu", "self"): "GELU input",
+    ("MaxPool2DWithIndices", "self"): "pooling input",
+    ("MaxPool2DWithIndices", "result1"): "pooling indices",
+    ("Addmm", "mat1"): "linear input",
+    ("Mm", "self"): "linear input",
+    ("NativeDropout", "result1"): "dropout mask",
+    ("LogSoftmax", "result"): "log-softmax output",
+    ("Embedding", "indices"): "tokens",
+}
+
+
+@dataclasses.dataclass
+class Storage:
+    """What is held of a storage: its bytes and share of zero elements, the roles it has, how many
+    tensors, and their bytes."""
+
+    nbytes: int
+    zeros: float
+    roles: set[str] = dataclasses.field(default_factory=set)
+    saves: int = 0
+    saved_bytes: int = 0
+
+    @property
+    def role(self) -> str:
+        return " = ".join(sorted(self.roles))
+
+
+def nodes(root: torch.autograd.graph.Node) -> Iterator[torch.autograd.graph.Node]:
+    """Every function of the graph that ends in ``root``, once."""
+    seen, waiting = {root}, [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for before, _ in node.next_functions:
+            if before is not None and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+
+
+def held_by(node: torch.autograd.graph.Node) -> Iterator[tuple[str, torch.Tensor]]:
+    """The role and the tensor, of each that ``node`` holds."""
+    operator = re.sub(r"Backward\d*$", "", node.name())
+    for attribute in dir(node):
+        if not attribute.startswith("_saved_"):
+            continue
+        value = getattr(node, attribute)
+        name = attribute.removeprefix("_saved_")
+        role = ROLES.get((operator, name), f"{operator} {name}")
+        for t in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(t, torch.Tensor):
+                yield role, t
+
+
+def holdings(model: nn.Module, loss: torch.Tensor) -> list[Storage]:
+    """The storages of at least `LEAST_BYTES` that the graph of ``loss`` holds."""
+    own = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
+    found: dict[int, Storage] = {}
+    for node in nodes(loss.grad_fn):
+        for role, t in held_by(node):
+            storage = t.untyped_storage()
+            if storage.data_ptr() in own or storage.nbytes() < LEAST_BYTES:
+                continue
+            held = found.get(storage.data_ptr())
+            if held is None:
+                zeros = 1 - int(t.count_nonzero()) / t.numel()
+                held = found[storage.data_ptr()] = Storage(storage.nbytes(), zeros)
+            held.roles.add(role)
+            held.saves += 1
+            held.saved_bytes += t.nbytes
+    return list(found.values())
+
+
+def held_in_step(work: Work) -> list[Storage]:
+    """What a forward pass, and its loss, hold."""
+    torch.manual_seed(0)
+    logits = work.model(work.images)
+    return holdings(work.model, F.cross_entropy(logits.flatten(0, -2), work.labels.flatten()))
+
+
+def summary(storages: Sequence[Storage]) -> list[dict[str, Any]]:
+    """By role, the largest first; the smaller ones together."""
+    by_role = defaultdict(list)
+    for storage in storages:
+        by_role[storage.role].append(storage)
+    groups = sorted(by_role.items(), key=lambda item: -sum(s.nbytes for s in item[1]))
+    rest = [storage for _, group in groups[SHOWN:] for storage in group]
+    groups = [*groups[:SHOWN], *([(OTHERS, rest)] if rest else [])]
+    total = sum(storage.nbytes for storage in storages)
+    return [_figures(role, group, total) for role, group in groups]
+
+
+def _figures(role: str, group: Sequence[Storage], total: int) -> dict[str, Any]:
+    nbytes = sum(storage.nbytes for storage in group)
+    return {
+        "role": role,
+        "bytes": nbytes,
+        "share": nbytes / total,
+        "zeros": sum(storage.zeros * storage.nbytes for storage in group) / nbytes,
+        "storages": len(group),
+        "saves": sum(storage.saves for storage in group) / len(group),
+        "each_by_itself": sum(storage.saved_bytes for storage in group),
+    }
+
+
+def plot(figures: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write a PNG: a bar per network, cut by role."""
+    names = list(dict.fromkeys(f["network"] for f in figures))
+    shares = defaultdict(dict)
+    for f in figures:
+        shares[f["role"]][f["network"]] = f["share"]
+    roles = sorted(shares, key=lambda role: (role == OTHERS, -sum(shares[role].values())))
+    figure, panel = pyplot().subplots(figsize=(14, 8), layout="constrained")
+    colours = pyplot().get_cmap("tab20")
+    left = [0.0] * len(names)
+    for number, role in enumerate(roles):
+        widths = [shares[role].get(name, 0) for name in names]
+        colour = "#dddddd" if role == OTHERS else colours(number % 20)
+        panel.barh(names, widths, left=left, color=colour, label=role, edgecolor="white")
+        left = [a + b for a, b in zip(left, widths, strict=True)]
+    panel.invert_yaxis()
+    panel.set_xlim(0, 1)
+    panel.set_xlabel("share of the bytes held for the backward pass, measured")
+    panel.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    figure.savefig(path, dpi=90)
+
+
+def main() -> None:
+    parser = parser_of(__doc__, NETWORKS)
+    parser.add_argument("--plot", type=Path, help="draw the shares to this PNG")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    rows, figures = [], []
+    for network in tqdm([n for n in NETWORKS if n.name in args.network], unit="network"):
+        storages = held_in_step(network.work(args.data, args.batch))
+        head = [f"{network.name}, batch {args.batch or network.batch}", *network.origin(args.data)]
+        total = _figures("in all", storages, sum(storage.nbytes for storage in storages))
+        for f in (*summary(storages), total):
+            cells = (f"{f['bytes'] / 1e6:.1f}", f"{f['share']:.0%}", f"{f['zeros']:.0%}")
+            role = f["role"]
+            if f is total:
+                role += f", each by itself {f['each_by_itself'] / 1e6:.1f} MB"
+            else:
+                figures.append(dict(zip(("network", "weights", "input"), head, strict=True)) | f)
+            rows.append([*head, role, *cells, str(f["storages"]), f"{f['saves']:.2f}"])
+    if args.plot:
+        plot(figures, args.plot)
+    what = f"float32, measured, storages of at least {LEAST_BYTES} bytes"
+    pictures = [(args.plot, "Shares of the bytes held for the backward pass, by role")]
+    publish("What is saved, by operator", COLUMNS, rows, figures, what, args, pictures)
+
+
+if __name__ == "__main__":
+    main()
