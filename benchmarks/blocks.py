@@ -4,10 +4,10 @@
         [--plot docs/blocks.png]
 
 The format has blocks of 8192 bytes and, for zve, groups of 32 elements (docs/format.md). Sizes of
-payloads with others are counted exactly, by the format's rules and on the tensors that a training
-step saves, without coding them; at the format's own sizes they are those of the codec, as the tests
-say. Larger groups than a block has are not counted. Descriptors and trailers are left out, so that
-ratios are a little above those of frames. bfloat16: rounded from float32.
+payloads with others are counted exactly (`counted.py`), by the format's rules and on the tensors
+that a training step saves, without coding them; at the format's own sizes they are those of the
+codec, as the tests say. Descriptors and trailers are left out, so that ratios are a little above
+those of frames. bfloat16: rounded from float32.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from common import publish, pyplot
-from saved import Saved, saved_by_network
+from counted import zvc_bytes, zve_bytes
+from saved import Saved
 from tqdm import tqdm
 
 from actdma.codecs import parameters
-from actdma.codecs.records import HEADER_BITS
 from actdma.frame import BLOCK_BYTES, Codec, DType
-from networks import EFFICIENTNET_LITE0, RESNET_20, SQUEEZENET_1_1, parser_of
+from networks import (
+    EFFICIENTNET_LITE0,
+    RESNET_20,
+    SQUEEZENET_1_1,
+    parser_of,
+    saved_by_network,
+)
 
 NETWORKS = (RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0)
 DTYPES = (DType.float32, DType.bfloat16)
@@ -33,69 +38,6 @@ BLOCKS = tuple(1 << bits for bits in range(9, 17))  # bytes
 GROUPS = (8, 16, 32, 64, 128)  # elements
 GROUP = 32
 COLUMNS = ("network", "weights", "input", "dtype", "codec", "block, bytes", "group", "ratio")
-WORD = 4  # bytes
-PADDED = 64  # bytes, of which raw data are a multiple
-
-
-def zvc_bytes(elements: np.ndarray, block_bytes: int) -> int:
-    """Payload of ``elements`` (unsigned, 1 to 4 bytes) under zvc with such blocks."""
-    return int(_shortest(*_zvc_words(_padded(elements), block_bytes)[:2]).sum()) * WORD
-
-
-def zve_bytes(elements: np.ndarray, exponent_bits: int, block_bytes: int, group: int) -> int:
-    """Payload of ``elements`` (unsigned, floating point) under zve with such blocks and groups."""
-    elements = _padded(elements)
-    zvc, raw, kept, dense = _zvc_words(elements, block_bytes)
-    per_block = block_bytes // elements.itemsize
-    index = np.flatnonzero(elements)
-    if not index.size:
-        return int(_shortest(zvc, raw).sum()) * WORD
-    first = np.cumsum(kept) - kept  # of each block among what is kept
-    block = index // per_block
-    starts = np.flatnonzero((np.arange(index.size) - first[block]) % group == 0)
-    values = elements[index]
-    mantissa_bits = 8 * elements.itemsize - 1 - exponent_bits
-    exponents = values >> mantissa_bits & (1 << exponent_bits) - 1
-    spread = np.maximum.reduceat(exponents, starts) - np.minimum.reduceat(exponents, starts)
-    widths = np.ceil(np.log2(spread.astype(np.float64) + 1)).astype(np.int64)
-    widths[widths > 6] = 8
-    signed = np.maximum.reduceat(values >> 8 * elements.itemsize - 1, starts).astype(np.int64)
-    bits = np.bincount(
-        block[starts], (mantissa_bits + signed + widths) * group, minlength=kept.size
-    ).astype(np.int64)
-    headers = np.bincount(block[starts], minlength=kept.size) * HEADER_BITS
-    masks = np.where(dense, 0, _words(_counts(elements.size, per_block)))
-    return int(_shortest(zvc, raw, 1 + masks + _words(headers) + _words(bits)).sum()) * WORD
-
-
-def _padded(elements: np.ndarray) -> np.ndarray:
-    return np.pad(elements, (0, -elements.size % (PADDED // elements.itemsize)))
-
-
-def _counts(elements: int, per_block: int) -> np.ndarray:
-    """Elements of each block; the last one may be shorter."""
-    starts = np.arange(0, elements, per_block)
-    return np.minimum(elements - starts, per_block)
-
-
-def _words(bits: np.ndarray) -> np.ndarray:
-    return -(-bits // (8 * WORD))
-
-
-def _zvc_words(
-    elements: np.ndarray, block_bytes: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of each block the words as a zero or zvc block and as a raw one, the elements that are not
-    zero, and whether all are."""
-    per_block = block_bytes // elements.itemsize
-    counts = _counts(elements.size, per_block)
-    kept = np.add.reduceat(elements != 0, np.arange(0, elements.size, per_block), dtype=np.int64)
-    zvc = 1 + _words(counts) + _words(8 * elements.itemsize * kept)
-    return np.where(kept, zvc, 1), 1 + counts * elements.itemsize // WORD, kept, kept == counts
-
-
-def _shortest(*words: np.ndarray) -> np.ndarray:
-    return np.minimum.reduce(words)
 
 
 def settings() -> Iterable[tuple[str, int, int | None]]:

@@ -11,15 +11,13 @@ that its figures depend on the batch. The values are the same ones. bfloat16: ro
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from common import publish, pyplot
-from saved import Saved, Sizes, saved_by_network
+from saved import MAP_ORDERS, Sizes
 from tqdm import tqdm
 
 from actdma.frame import DType
@@ -32,28 +30,14 @@ from networks import (
     SQUEEZENET_1_1,
     VGG_16,
     parser_of,
+    saved_by_network,
 )
 
 NETWORKS = (RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0, ALEXNET, NIN, VGG_16, GOOGLENET)
-ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 2, 3, 1), "CHWN": (1, 2, 3, 0)}
 COLOURS = {"NCHW": "#123f5f", "NHWC": "#6ba3c8", "CHWN": "#d9822b"}
 COMPRESSORS = ("element runs", "zvc", "rle", "auto", "deflate")
 DTYPES = (DType.float32, DType.bfloat16)
 COLUMNS = ("network", "weights", "input", "dtype", "MB", "order", *COMPRESSORS)
-
-
-def is_map(saved: Saved) -> bool:
-    """Whether it is feature maps (n, c, h, w), more than one of more than one pixel, and all of its
-    storage."""
-    n, *rest = saved.shape
-    all_of_it = np.prod(saved.shape) == saved.elements.size
-    return len(rest) == 3 and n > 1 and rest[0] > 1 and rest[1] * rest[2] > 1 and bool(all_of_it)
-
-
-def ordered(saved: Saved, order: str) -> Saved:
-    """Feature maps that lie in order NCHW, in another one."""
-    maps = saved.elements.reshape(saved.shape).transpose(ORDERS[order])
-    return dataclasses.replace(saved, data=np.ascontiguousarray(maps).reshape(-1).view(np.uint8))
 
 
 def plot(figures: Sequence[dict[str, Any]], path: Path) -> None:
@@ -90,13 +74,13 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     rows, figures = [], []
     for network in tqdm([n for n in NETWORKS if n.name in args.network], unit="network"):
-        maps = [saved for saved in saved_by_network(network, args) if is_map(saved)]
+        maps = [saved for saved in saved_by_network(network, args) if saved.is_map]
         name = f"{network.name}, batch {args.batch or network.batch}"
         weights, source = network.origin(args.data)
         for dtype in DTYPES:
-            for order in ORDERS:
+            for order in MAP_ORDERS:
                 total = Sizes.total(
-                    Sizes.of(ordered(saved, order).cast(dtype), COMPRESSORS) for saved in maps
+                    Sizes.of(saved.ordered(order).cast(dtype), COMPRESSORS) for saved in maps
                 )
                 cells = [name, weights, source, dtype.name, f"{total.raw / 1e6:.1f}", order]
                 rows.append([*cells, *(f"{ratio:.3f}" for ratio in total.ratios.values())])

@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from images import CIFAR, CLASSES, cifar, cifar_labels, normalised, random_images
+from saved import Saved, saved_by
 from torch import nn
 from torch.nn import functional as F
 
@@ -131,6 +132,12 @@ def parser_of(doc: str, networks: Sequence[Network]) -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
     return parser
+
+
+def saved_by_network(network: Network, args: argparse.Namespace) -> list[Saved]:
+    """What a step of the network saves; ``args``: those of `parser_of`."""
+    work = network.work(args.data, args.batch)
+    return saved_by(work.model, work.images)
 
 
 def photographs(folder: Path | None, count: int) -> torch.Tensor:

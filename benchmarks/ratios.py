@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from common import publish, pyplot
-from saved import COMPRESSORS, Saved, Sizes, forward, saved_by_network
+from saved import COMPRESSORS, Saved, Sizes, forward
 from torch.nn import functional as F
 from tqdm import tqdm
 
@@ -42,6 +42,7 @@ from networks import (
     VGG_16,
     Network,
     parser_of,
+    saved_by_network,
 )
 
 NETWORKS = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import math
 import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,10 +21,10 @@ from actdma.codecs import best_codec
 from actdma.frame import Codec, DType, Frame
 from actdma.native import NativeBackend
 from actdma.offloading import Report
-from networks import Network
 
 LEAST_ELEMENTS = 1024
 LONGEST_RUN = 128  # elements that a byte can tell of
+MAP_ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 2, 3, 1), "CHWN": (1, 2, 3, 0)}
 NATIVE = NativeBackend()
 
 
@@ -54,6 +54,20 @@ class Saved:
         values = torch.from_numpy(self.data).view(getattr(torch, self.dtype.name))
         values = quantised(values) if dtype == DType.int8 else values.to(getattr(torch, dtype.name))
         return dataclasses.replace(self, dtype=dtype, data=to_bytes(values)[0])
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it is feature maps (n, c, h, w), more than one of more than one pixel, and all of
+        its storage."""
+        n, *rest = self.shape
+        whole = math.prod(self.shape) == self.elements.size
+        return len(rest) == 3 and n > 1 and rest[0] > 1 and rest[1] * rest[2] > 1 and whole
+
+    def ordered(self, order: str) -> Saved:
+        """Feature maps that lie in order NCHW, in another of `MAP_ORDERS`."""
+        maps = self.elements.reshape(self.shape).transpose(MAP_ORDERS[order])
+        data = np.ascontiguousarray(maps).reshape(-1).view(np.uint8)
+        return dataclasses.replace(self, data=data)
 
 
 def quantised(values: torch.Tensor) -> torch.Tensor:
@@ -100,12 +114,6 @@ def saved_by(model: nn.Module, images: torch.Tensor) -> list[Saved]:
         for record, (data, dtype) in zip(records, collector.taken, strict=True)
         if best_codec(dtype) == Codec.ZVE and data.size >= LEAST_ELEMENTS * dtype.itemsize
     ]
-
-
-def saved_by_network(network: Network, args: argparse.Namespace) -> list[Saved]:
-    """`saved_by` for a network of `networks.py`; ``args``: those of its `parser_of`."""
-    work = network.work(args.data, args.batch)
-    return saved_by(work.model, work.images)
 
 
 def run_coded_bytes(elements: np.ndarray) -> int:

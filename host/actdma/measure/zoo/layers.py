@@ -24,9 +24,9 @@ def kaiming(model: nn.Module) -> nn.Module:
 
 
 def small_logits(convolution: nn.Conv2d) -> None:
-    """Initialise ``convolution``, whose maps' means are the logits, as the authors of SqueezeNet
-    and of Network in Network do: what `kaiming` gives it, for few classes, is too large."""
-    nn.init.normal_(convolution.weight, std=0.01)
+    """Initialise ``convolution``, whose maps' means are the logits, by what goes into it: by what
+    comes out, as in `kaiming`, the logits of few classes would be large from the start."""
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
 
 
 def named(layers: Iterable[tuple[str, nn.Module]]) -> nn.Sequential:
