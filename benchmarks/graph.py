@@ -25,6 +25,12 @@ ROLES = {
     ("NativeDropout", "result1"): "dropout mask",
     ("LogSoftmax", "result"): "log-softmax output",
     ("Embedding", "indices"): "tokens",
+    ("Mul", "self"): "factor",
+    ("Mul", "other"): "factor",
+    ("ScaledDotProductFlashAttentionForCpu", "query"): "attention's q, k, v",
+    ("ScaledDotProductFlashAttentionForCpu", "key"): "attention's q, k, v",
+    ("ScaledDotProductFlashAttentionForCpu", "value"): "attention's q, k, v",
+    ("ScaledDotProductFlashAttentionForCpu", "output"): "attention output",
 }
 
 

@@ -5,9 +5,12 @@
 
 A forward pass in train mode, then a walk along its autograd graph: every tensor that a backward
 function holds, parameters and buffers left out. *Role*: what it is to that function; a storage that
-several functions hold counts once, under all of their roles. *Saves*: tensors that are held of
-a storage, on average. *Once* is what PyTorch holds, *each by itself* what a hook would hold that
-copies every tensor it is given. All storages of at least 1 KiB; networks as in `networks.py`.
+several functions hold counts once, under all of their roles. A *factor* is one of a product: on a
+CPU, dropout's mask in floating point is one. Roles without a name of their own have those of the
+function and its argument; `LocalResponseNorm` is AvgPool3D, Pow and Div. *Saves*: tensors that are
+held of a storage, on average. *In all*: what PyTorch holds, each storage once; *each by itself*:
+what a hook would hold that copies every tensor it is given. All storages of at least 1 KiB;
+networks as in `networks.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ NETWORKS = (
     *(RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0, RELU_CNN, ALEXNET, NIN, VGG_16, GOOGLENET),
     *(RESNET_50, MOBILENET_V2, VIT, GPT),
 )
-SHOWN = 5  # roles of a network; the others are one row
+SHOWN = 5  # roles of a network, at most; the others are one row, as are those below
+LEAST_SHARE = 0.01
 OTHERS = "others"
 COLUMNS = ("network", "weights", "input", "role", "MB", "share", "zeros", "storages", "saves")
 
@@ -61,11 +65,13 @@ def summary(storages: Sequence[Storage]) -> list[dict[str, Any]]:
     by_role = defaultdict(list)
     for storage in storages:
         by_role[storage.role].append(storage)
-    groups = sorted(by_role.items(), key=lambda item: -sum(s.nbytes for s in item[1]))
-    rest = [storage for _, group in groups[SHOWN:] for storage in group]
-    groups = [*groups[:SHOWN], *([(OTHERS, rest)] if rest else [])]
     total = sum(storage.nbytes for storage in storages)
-    return [_figures(role, group, total) for role, group in groups]
+    rows = [_figures(role, group, total) for role, group in by_role.items()]
+    rows.sort(key=lambda row: -row["bytes"])
+    shown = [row for row in rows[:SHOWN] if row["share"] >= LEAST_SHARE]
+    names = {row["role"] for row in shown}
+    rest = [storage for storage in storages if storage.role not in names]
+    return [*shown, *([_figures(OTHERS, rest, total)] if rest else [])]
 
 
 def _figures(role: str, group: Sequence[Storage], total: int) -> dict[str, Any]:

@@ -24,16 +24,14 @@ from actdma.frame import DType
 from networks import (
     ALEXNET,
     EFFICIENTNET_LITE0,
-    GOOGLENET,
     NIN,
     RESNET_20,
     SQUEEZENET_1_1,
-    VGG_16,
     parser_of,
     saved_by_network,
 )
 
-NETWORKS = (RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0, ALEXNET, NIN, VGG_16, GOOGLENET)
+NETWORKS = (RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0, ALEXNET, NIN)
 COLOURS = {"NCHW": "#123f5f", "NHWC": "#6ba3c8", "CHWN": "#d9822b"}
 COMPRESSORS = ("element runs", "zvc", "rle", "auto", "deflate")
 DTYPES = (DType.float32, DType.bfloat16)

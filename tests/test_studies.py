@@ -166,7 +166,9 @@ def figures(script, folder, *options):
     command = [sys.executable, BENCHMARKS / script, *options, *outputs, "--threads", "1"]
     subprocess.run([*command, "--plot", folder / "plot.png"], check=True, timeout=300, cwd=folder)
     assert (folder / "plot.png").stat().st_size > 10_000
-    assert "](plot.png)\n\n| network |" in (folder / "study.md").read_text()
+    text = (folder / "study.md").read_text()
+    assert "](plot.png)\n\n" in text
+    assert "\n\n| network |" in text
     return json.loads((folder / "figures.json").read_text())["figures"]
 
 
