@@ -6,7 +6,8 @@
 The format has blocks of 8192 bytes and, for zve, groups of 32 elements (docs/format.md). Sizes of
 payloads with others are counted exactly (`counted.py`), by the format's rules and on the tensors
 that a training step saves, without coding them; at the format's own sizes they are those of the
-codec, as the tests say. Descriptors and trailers are left out, so that ratios are a little above
+codec, as the tests say. Columns *blocks of* (bytes) have groups of 32, columns *groups of*
+(elements) blocks of 8192. Descriptors and trailers are left out, so that ratios are a little above
 those of frames. bfloat16: rounded from float32.
 """
 
@@ -37,7 +38,11 @@ DTYPES = (DType.float32, DType.bfloat16)
 BLOCKS = tuple(1 << bits for bits in range(9, 17))  # bytes
 GROUPS = (8, 16, 32, 64, 128)  # elements
 GROUP = 32
-COLUMNS = ("network", "weights", "input", "dtype", "codec", "block, bytes", "group", "ratio")
+COLUMNS = (
+    *("network", "weights", "input", "dtype", "codec"),
+    *(f"blocks of {block}" for block in BLOCKS),
+    *(f"groups of {group}" for group in GROUPS if group != GROUP),
+)
 
 
 def settings() -> Iterable[tuple[str, int, int | None]]:
@@ -105,22 +110,19 @@ def main() -> None:
         for dtype in DTYPES:
             cast = [saved.cast(dtype) for saved in kept]
             raw = sum(saved.data.size for saved in cast)
-            for codec, block, group in tqdm([*settings()], unit="setting", leave=False):
-                ratio = raw / sum(stored(saved, codec, block, group) for saved in cast)
-                head = [name, weights, source, dtype.name, codec]
-                rows.append([*head, str(block), str(group or ""), f"{ratio:.3f}"])
-                figures.append(
-                    {
-                        "network": name,
-                        "weights": weights,
-                        "input": source,
-                        "dtype": dtype.name,
-                        "codec": codec,
-                        "block": block,
-                        "group": group,
-                        "ratio": ratio,
-                    }
-                )
+            ratios = {
+                setting: raw / sum(stored(saved, *setting) for saved in cast)
+                for setting in tqdm([*settings()], unit="setting", leave=False)
+            }
+            head = {"network": name, "weights": weights, "input": source, "dtype": dtype.name}
+            for codec in ("zvc", "zve"):
+                cells = [f"{ratio:.3f}" for setting, ratio in ratios.items() if setting[0] == codec]
+                cells += [""] * (len(COLUMNS) - len(head) - 1 - len(cells))
+                rows.append([*head.values(), codec, *cells])
+            figures += [
+                {**head, "codec": codec, "block": block, "group": group, "ratio": ratio}
+                for (codec, block, group), ratio in ratios.items()
+            ]
     if args.plot:
         plot(figures, args.plot)
     what = "raw bytes per byte of payload, counted on measured tensors"
