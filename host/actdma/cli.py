@@ -131,6 +131,7 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
         help="records (default %(default)s)",
     )
     add("--csv", type=Path, metavar="PATH", help="records as CSV, too")
+    add("--trace", type=Path, metavar="PATH", help="what was packed when, for Perfetto")
     add(
         "--plot",
         type=Path,
@@ -264,7 +265,7 @@ def _missing_extra() -> Iterator[None]:
 
 
 def _measure(options: argparse.Namespace) -> int:
-    _check_outputs(options, ("json", "csv", "plot"))
+    _check_outputs(options, ("json", "csv", "trace", "plot"))
     with _missing_extra():
         from . import measure
     fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(measure.Options)}
@@ -277,6 +278,7 @@ def _measure(options: argparse.Namespace) -> int:
     measure.show(report)
     _write(options.json, report.to_json)
     _write(options.csv, functools.partial(measure.write_csv, report))
+    _write(options.trace, report.to_chrome_trace)
     _write(options.plot, functools.partial(measure.plot, report))
     same = report.gradients_identical and report.bit_identical() is not False
     return 0 if same else FOUND_DIFFERENCE
