@@ -18,13 +18,13 @@ KINDS = ("measured", "modelled")
 class Slice(NamedTuple):
     """What a thread was busy with; ``start`` and ``seconds`` in seconds.
 
-    ``category``: what kind of work it is. ``thread``: its name. ``details``: whatever else is worth
-    knowing, shown with it.
+    ``category``: what kind of work it is. ``thread``: its number and name. ``details``: whatever
+    else is worth knowing, shown with it.
     """
 
     name: str
     category: str
-    thread: str
+    thread: tuple[int, str]
     start: float
     seconds: float
     details: dict[str, Any]
@@ -50,9 +50,9 @@ def write_trace(
 
 
 def _events(process: int, title: str, slices: list[Slice]) -> list[dict[str, Any]]:
-    numbers = {thread: n for n, thread in enumerate(dict.fromkeys(s.thread for s in slices))}
+    threads = dict.fromkeys(s.thread for s in slices)
     named = [("process_name", 0, title)]
-    named += [("thread_name", number, thread) for thread, number in numbers.items()]
+    named += [("thread_name", number, name) for number, name in threads]
     names = [
         {"ph": "M", "name": name, "pid": process, "tid": number, "args": {"name": text}}
         for name, number, text in named
@@ -63,7 +63,7 @@ def _events(process: int, title: str, slices: list[Slice]) -> list[dict[str, Any
             "name": s.name,
             "cat": s.category,
             "pid": process,
-            "tid": numbers[s.thread],
+            "tid": s.thread[0],
             "ts": s.start * 1e6,
             "dur": s.seconds * 1e6,
             "args": s.details,

@@ -25,7 +25,7 @@ JSON_FORMAT = 1
 class Spell(NamedTuple):
     """Time that a thread spent on a tensor; ``way``: "compress", "decompress" or "make again".
 
-    ``began``: when, in seconds of `time.perf_counter`. ``thread``: its identity and name.
+    ``began``: when, in seconds of `time.perf_counter`. ``thread``: the system's number of it, and its name.
     """
 
     way: str
@@ -72,8 +72,8 @@ class Record:
     def spent(self, way: str, began: float) -> None:
         """Note that this thread was at ``way`` from ``began`` (`time.perf_counter`) until now."""
         seconds = time.perf_counter() - began
-        thread = threading.current_thread()
-        self.spells.append(Spell(way, began, seconds, (threading.get_ident(), thread.name)))
+        thread = threading.get_native_id(), threading.current_thread().name
+        self.spells.append(Spell(way, began, seconds, thread))
 
     @property
     def compress_s(self) -> float:
@@ -118,8 +118,8 @@ class Record:
         }
         name = self.module or self.operator or f"tensor {self.index}"
         return [
-            Slice(f"{way} {name}", way, f"{thread} ({ident})", began - start, seconds, details)
-            for way, began, seconds, (ident, thread) in self.spells
+            Slice(f"{way} {name}", way, thread, began - start, seconds, details)
+            for way, began, seconds, thread in self.spells
         ]
 
     def _latest(self, way: str) -> float | None:

@@ -19,10 +19,11 @@ class Tile(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Heading:
-    """What follows is of this; ``text`` may say of what file."""
+    """What follows is of this; ``command``: what made it."""
 
     title: str
     text: str = ""
+    command: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,23 +13,24 @@ from plotly.subplots import make_subplots
 # Okabe and Ito's colours (jfly.uni-koeln.de/color), which colour-blind readers can tell apart.
 BLUE, SKY, VERMILION, ORANGE = "#0072B2", "#56B4E9", "#D55E00", "#E69F00"
 GREEN, PURPLE, YELLOW, BLACK = "#009E73", "#CC79A7", "#F0E442", "#333333"
-GREY, LIGHT = "#888888", "#CFD6DD"
+GREY, LIGHT, NAVY = "#888888", "#CFD6DD", "#33658A"
 # Of blue and vermilion the page makes its signs of what is measured and what is modelled.
 KIND_COLOURS = {"measured": BLUE, "modelled": VERMILION}
-KIND_SYMBOLS = {"measured": "circle", "modelled": "diamond-open"}
 CODEC_STYLES = {  # colour, symbol, dash: told apart in black and white, too
-    "raw": (GREY, "line-ew", "dot"),
+    "raw": (GREY, "octagon", "dot"),
     "element runs": (LIGHT, "x", "dot"),
     "zvc": (SKY, "circle", "solid"),
     "rle": (GREEN, "square", "solid"),
     "zve": (BLACK, "diamond", "solid"),
     "auto": (BLACK, "diamond", "solid"),
     "ints": (ORANGE, "triangle-up", "solid"),
+    "pool": (NAVY, "triangle-down", "solid"),
+    "bsr": (YELLOW, "hexagram", "solid"),
     "deflate": (PURPLE, "cross", "dash"),
 }
 WORK_COLOURS = {
     "forward": SKY,
-    "backward": "#33658A",
+    "backward": NAVY,
     "offload": ORANGE,
     "prefetch": PURPLE,
     "compress": ORANGE,
@@ -36,7 +38,10 @@ WORK_COLOURS = {
     "make again": GREEN,
 }
 _PATTERNS = ("", "/", "x", ".")  # with the colours, for more names than there are colours
-_CYCLE = (SKY, ORANGE, GREEN, PURPLE, YELLOW, "#33658A", BLACK)
+_CYCLE = (SKY, ORANGE, GREEN, PURPLE, YELLOW, NAVY, BLACK)
+_SYMBOLS = ("triangle-up", "square", "pentagon", "star", "hexagram", "triangle-down", "hourglass")
+_TICKS = [m * 10.0**e for e in range(-3, 4) for m in (1, 1.5, 2, 3, 5, 7)]
+_TICK_TEXTS = [f"{tick:g}" for tick in _TICKS]
 MOST_TICKS = 30
 MOST_SLICES = 4000
 GRID = "#E5E9ED"
@@ -48,7 +53,7 @@ def layers_of_step(
     """Raw and stored MB of each saved tensor, and its zeros; ``hover``: the lines for each."""
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=(0.7, 0.3), vertical_spacing=0.06)
     places = list(range(len(records)))
-    for name, colour, width in (("raw", LIGHT, 0.9), ("stored", "#33658A", 0.5)):
+    for name, colour, width in (("raw", LIGHT, 0.9), ("stored", NAVY, 0.5)):
         figure.add_bar(
             x=places,
             y=[r[f"{name}_bytes"] / 1e6 for r in records],
@@ -75,42 +80,45 @@ def layers_of_step(
 
 
 def grouped_bars(
-    groups: Sequence[str],
-    values: Mapping[str, Sequence[float | None]],
-    title: str,
-    unit: float | None = None,
+    groups: Sequence[str], choices: Mapping[str, Mapping[str, Sequence[float | None]]], title: str
 ) -> go.Figure:
-    """A bar per group and name of ``values``; ``title``: of the axis; ``unit``: a line at it."""
+    """A bar per group and name, of values chosen in a menu; ``title``: of the axis of values."""
     figure = go.Figure()
-    for name, heights in values.items():
-        colour = CODEC_STYLES.get(name, (None,))[0] or _CYCLE[len(figure.data) % len(_CYCLE)]
-        figure.add_bar(
-            x=[plain(group) for group in groups],
-            y=list(heights),
-            name=plain(name),
-            marker_color=colour,
-            hovertemplate="%{x}<br>%{fullData.name}: %{y:.3g}<extra></extra>",
-        )
-    if unit is not None:
-        figure.add_hline(unit, line_width=1, line_color=BLACK)
+    first = next(iter(choices), None)
+    for choice, values in choices.items():
+        styles = _styles(values)
+        for name, heights in values.items():
+            figure.add_bar(
+                x=[plain(group) for group in groups],
+                y=list(heights),
+                name=plain(name),
+                marker_color=styles[name][0],
+                visible=choice == first,
+                hovertemplate="%{x}<br>%{fullData.name}: %{y:.3g}<extra></extra>",
+            )
     figure.update_xaxes(type="category")
     figure.update_yaxes(title=title)
+    _menu(figure, {choice: len(values) for choice, values in choices.items()})
     return _styled(figure, 400)
 
 
 def ratios_by_layer(
     names: Sequence[str],
-    ratios: Mapping[str, Mapping[str, Sequence[float]]],
-    hover: Sequence[Sequence[str]],
+    ratios: Mapping[str, Mapping[str, Sequence[float | None]]],
+    hover: Mapping[str, Sequence[Sequence[str]]],
 ) -> go.Figure:
-    """Ratio of each layer, by dtype, which is chosen in a menu, and codec."""
+    """Ratio of each layer, by dtype, which is chosen in a menu, and codec.
+
+    ``names``: the layers'; ``hover``: by dtype the lines for each.
+    """
     figure = go.Figure()
     first = next(iter(ratios), None)
     for dtype, by_codec in ratios.items():
         for codec, values in by_codec.items():
             colour, symbol, dash = CODEC_STYLES.get(codec, (GREY, "circle", "dot"))
             lines = [
-                [f"{codec}, {dtype}: {value:.2f}", *hover[i]] for i, value in enumerate(values)
+                [f"{codec}, {dtype}: " + ("none" if value is None else f"{value:.2f}"), *layer]
+                for value, layer in zip(values, hover[dtype], strict=True)
             ]
             figure.add_scatter(
                 x=list(range(len(values))),
@@ -123,7 +131,7 @@ def ratios_by_layer(
                 **_hover(lines),
             )
     figure.add_hline(1, line_width=1, line_color=BLACK)
-    figure.update_yaxes(title="ratio, measured", type="log", dtick="D1")
+    figure.update_yaxes(title="ratio, measured", type="log", tickvals=_TICKS, ticktext=_TICK_TEXTS)
     _name_ticks(figure, names)
     _menu(figure, {dtype: len(by_codec) for dtype, by_codec in ratios.items()})
     return _styled(figure, 400)
@@ -140,7 +148,7 @@ def density_over_training(points: Sequence[Mapping[str, Any]]) -> go.Figure:
         z=[[point["density"].get(layer) for point in points] for layer in layers],
         zmin=0,
         zmax=1,
-        colorscale="Cividis",
+        colorscale="Viridis",
         colorbar={"title": "density,<br>measured", "len": 0.7, "y": 0.65, "tickformat": ".0%"},
         hovertemplate="%{y}, %{x} of the training<br>density %{z:.1%}<extra></extra>",
     )
@@ -170,8 +178,11 @@ def density_over_training(points: Sequence[Mapping[str, Any]]) -> go.Figure:
     return _styled(figure, 320 + 16 * len(layers))
 
 
-def ratio_against_speed(panels: Mapping[str, Sequence[Mapping[str, Any]]], kind: str) -> go.Figure:
-    """A panel per data set: each compressor's ratio over GB/s, compressing and decompressing.
+def ratio_against_speed(
+    panels: Mapping[str, Sequence[Mapping[str, Any]]], kind: str, *, logarithmic: bool = True
+) -> go.Figure:
+    """A panel per data set: each compressor's ratio over GB/s, filled where it compresses, hollow
+    where it decompresses.
 
     Points have "name", "ratio", "compress", "decompress" (GB/s or None) and "hover" (lines).
     """
@@ -184,50 +195,57 @@ def ratio_against_speed(panels: Mapping[str, Sequence[Mapping[str, Any]]], kind:
         horizontal_spacing=0.09,
         vertical_spacing=0.16 / rows + 0.05,
     )
-    colour = KIND_COLOURS[kind]
+    names = dict.fromkeys(point["name"] for points in panels.values() for point in points)
+    styles = _styles(names)
+    unseen = set(names)
     for number, points in enumerate(panels.values()):
         place = {"row": number // columns + 1, "col": number % columns + 1}
-        for point in points:
-            figure.add_scatter(
-                x=[point["compress"], point["decompress"]],
-                y=[point["ratio"]] * 2,
-                mode="lines",
-                line={"color": GRID, "width": 2},
-                hoverinfo="skip",
-                showlegend=False,
-                **place,
-            )
-        for way, fill in (("compress", colour), ("decompress", "white")):
-            shown = [point for point in points if point[way] is not None]
-            figure.add_scatter(
-                x=[point[way] for point in shown],
-                y=[point["ratio"] for point in shown],
-                name=f"{way}, {kind}",
-                legendgroup=way,
-                showlegend=number == 0,
-                mode="markers+text",
-                text=[plain(point["name"]) if way == "compress" else "" for point in shown],
-                textposition="top center",
-                textfont={"size": 10},
-                cliponaxis=False,
-                marker={
-                    "color": fill,
-                    "symbol": "circle" if kind == "measured" else "diamond",
-                    "size": 9,
-                    "line": {"color": colour, "width": 2},
-                },
-                **_hover([point["hover"] for point in shown]),
-                **place,
-            )
-    figure.update_xaxes(
-        title=f"GB/s of raw data, {kind}", type="log", tickvals=_TICKS, ticktext=_TICK_TEXTS
-    )
+        figure.add_scatter(
+            x=[x for p in points for x in (p["compress"], p["decompress"], None)],
+            y=[y for p in points for y in (p["ratio"], p["ratio"], None)],
+            mode="lines",
+            line={"color": LIGHT, "width": 1.5},
+            hoverinfo="skip",
+            showlegend=False,
+            **place,
+        )
+        for name in dict.fromkeys(point["name"] for point in points):
+            for way in ("decompress", "compress"):
+                shown = [p for p in points if p["name"] == name and p[way] is not None]
+                in_legend = way == "compress" and name in unseen
+                unseen -= {name} if in_legend else set()
+                colour, symbol = styles[name]
+                figure.add_scatter(
+                    x=[point[way] for point in shown],
+                    y=[point["ratio"] for point in shown],
+                    name=plain(name),
+                    legendgroup=name,
+                    showlegend=in_legend,
+                    mode="markers",
+                    marker={
+                        "color": colour if way == "compress" else "white",
+                        "symbol": symbol,
+                        "size": 10,
+                        "line": {"color": colour, "width": 2},
+                    },
+                    **_hover([point["hover"] for point in shown]),
+                    **place,
+                )
+    figure.update_xaxes(title=f"GB/s of raw data, {kind}", rangemode="tozero")
+    if logarithmic:
+        figure.update_xaxes(type="log", tickvals=_TICKS, ticktext=_TICK_TEXTS)
     figure.update_yaxes(title="ratio", rangemode="tozero")
-    return _styled(figure, 60 + 360 * rows)
+    return _styled(figure, 90 + 340 * rows)
 
 
-_TICKS = [m * 10.0**e for e in range(-3, 4) for m in (1, 2, 5)]
-_TICK_TEXTS = [f"{tick:g}" for tick in _TICKS]
+def _styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a symbol for each name."""
+    found = {name: CODEC_STYLES[name][:2] for name in names if name in CODEC_STYLES}
+    others = [name for name in names if name not in found]
+    for number, name in enumerate(others):
+        turn, place = divmod(number, len(_CYCLE))
+        found[name] = _CYCLE[place], _SYMBOLS[(place + 3 * turn) % len(_SYMBOLS)]
+    return found
 
 
 def shares(bars: Mapping[str, Mapping[str, float]], others: str) -> go.Figure:
@@ -247,7 +265,7 @@ def shares(bars: Mapping[str, Mapping[str, float]], others: str) -> go.Figure:
             orientation="h",
             marker={
                 "color": LIGHT if name == others else _CYCLE[colour],
-                "pattern": {"shape": _PATTERNS[turn % len(_PATTERNS)]},
+                "pattern": {"shape": "" if name == others else _PATTERNS[turn % len(_PATTERNS)]},
                 "line": {"color": "white", "width": 1},
             },
             hovertemplate="%{y}<br>%{fullData.name}: %{x:.1%}<extra></extra>",
@@ -256,14 +274,14 @@ def shares(bars: Mapping[str, Mapping[str, float]], others: str) -> go.Figure:
     figure.update_xaxes(title="share of the bytes held, measured", tickformat=".0%", range=[0, 1])
     figure.update_yaxes(type="category", autorange="reversed")
     _styled(figure, 160 + 34 * len(bars) + 7 * len(names))
-    return figure.update_layout(legend={"y": -0.2, "yanchor": "top", "font": {"size": 11}})
+    return figure.update_layout(legend={"yref": "paper", "y": -0.15, "font": {"size": 11}})
 
 
 def step_times(rows: Sequence[Mapping[str, Any]], hover: Sequence[Sequence[str]]) -> go.Figure:
     """A bar per way to hold what a step saves: milliseconds of compute, and of waiting."""
     figure = go.Figure()
     parts = (
-        ("compute", "#33658A", "", [r["step_s"] - r["stall_s"] for r in rows]),
+        ("compute", NAVY, "", [r["step_s"] - r["stall_s"] for r in rows]),
         ("waits for copies", ORANGE, "/", [r["stall_s"] for r in rows]),
     )
     for name, colour, pattern, seconds in parts:
@@ -290,7 +308,8 @@ def gantt(
         1,
         shared_xaxes=True,
         subplot_titles=[plain(title) for title in processes],
-        vertical_spacing=0.3 / (len(processes) + 2),
+        row_heights=[len(threads) for threads in processes.values()] or None,
+        vertical_spacing=0.24 / (len(processes) + 1),
     )
     seen: set[str] = set()
     for row, threads in enumerate(processes.values(), 1):
@@ -322,6 +341,7 @@ def gantt(
             seen.add(category)
     figure.update_layout(barmode="overlay")
     figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
+    figure.update_xaxes(tickformat=",")
     figure.update_xaxes(title=f"milliseconds, {kind}", row=len(processes) or 1, col=1)
     rows = sum(map(len, processes.values()))
     return _styled(figure, 140 + 40 * len(processes) + 34 * rows)
@@ -336,7 +356,7 @@ def break_even(devices: Sequence[Mapping[str, Any]]) -> go.Figure:
         columns,
         subplot_titles=[plain(d["device"]) for d in devices],
         horizontal_spacing=0.06,
-        vertical_spacing=0.24 / rows,
+        vertical_spacing=0.3 / rows,
     )
     for number, device in enumerate(devices):
         place = {"row": number // columns + 1, "col": number % columns + 1}
@@ -353,6 +373,7 @@ def break_even(devices: Sequence[Mapping[str, Any]]) -> go.Figure:
             contours={"start": 0.01, "end": 0.01, "size": 1, "coloring": "none"},
             line={"color": VERMILION, "width": 3},
             showscale=False,
+            showlegend=False,
             hoverinfo="skip",
             **place,
         )
@@ -381,11 +402,16 @@ def _name_ticks(figure: go.Figure, names: Sequence[str], **place: int) -> None:
     ticks = list(range(0, len(names), step))
     figure.update_xaxes(
         tickvals=ticks,
-        ticktext=[plain(names[i])[-28:] for i in ticks],
+        ticktext=[_ending(names[i]) for i in ticks],
         tickangle=-45,
         range=[-0.7, len(names) - 0.3],
         **place,
     )
+
+
+def _ending(name: str) -> str:
+    """The last part of a name; modules differ there."""
+    return plain(name if len(name) <= 26 else f"…{name[-25:]}")
 
 
 def _menu(figure: go.Figure, counts: Mapping[str, int]) -> None:
@@ -396,23 +422,39 @@ def _menu(figure: go.Figure, counts: Mapping[str, int]) -> None:
         buttons.append({"label": plain(name), "method": "restyle", "args": [{"visible": visible}]})
         start += count
     if len(buttons) > 1:
-        menu = {"buttons": buttons, "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"}
+        menu = {"buttons": buttons, "x": 0.93, "xanchor": "right", "y": 1.03, "yanchor": "bottom"}
         figure.update_layout(updatemenus=[menu])
 
 
 def _styled(figure: go.Figure, height: int) -> go.Figure:
+    above = 30 if figure.layout.annotations or figure.layout.updatemenus else 0
     axis = {"gridcolor": GRID, "linecolor": GREY, "zeroline": False, "automargin": True}
     figure.update_layout(
         template="none",
         height=height,
-        margin={"l": 60, "r": 20, "t": 50, "b": 50},
+        margin={"l": 60, "r": 20, "t": 40 + above, "b": 50},
         font={"family": "system-ui, sans-serif", "size": 12, "color": "#222222"},
         hoverlabel={"bgcolor": "white", "font": {"color": "#222222"}, "align": "left"},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend={
+            "orientation": "h",
+            "traceorder": "normal",
+            "yref": "container",
+            "y": 1,
+            "yanchor": "top",
+            "x": 0,
+        },
         paper_bgcolor="white",
         plot_bgcolor="white",
     )
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
     figure.update_annotations(font_size=12)
+    for kind, colour in KIND_COLOURS.items():
+        for each in (figure.for_each_xaxis, figure.for_each_yaxis):
+            each(functools.partial(_kind_of_axis, kind, colour))
     return figure
+
+
+def _kind_of_axis(kind: str, colour: str, axis: Any) -> None:
+    if axis.title.text and kind in axis.title.text:
+        axis.title.font.color = colour

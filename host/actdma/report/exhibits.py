@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import plotly.graph_objects as go
+
 from . import charts
 from .blocks import Block, Chart, Heading, Table, Tile
 from .shapes import Maybe, shaped
@@ -17,6 +19,7 @@ OTHERS = "others"
 
 Draw = Callable[[Any], Iterable[Block]]
 Sum = Callable[[Any], Iterable[Tile]]
+Head = Callable[[Any], Heading]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Exhibit:
     """What is shown of the files of a kind (`Source.what`), and the ``command`` that writes one.
 
     ``draw`` and ``tiles`` are given the data, or, of a study, its figures if they have the
-    ``shape`` (`shaped`); ShapeError if they have not.
+    ``shape`` (`shaped`); ShapeError if they have not. ``heading`` is given the data.
     """
 
     what: str
@@ -32,6 +35,7 @@ class Exhibit:
     draw: Draw = lambda data: ()
     tiles: Sum = lambda data: ()
     shape: Any = None
+    heading: Head = lambda data: study_heading(data)
 
     def data(self, source: Source) -> Any:
         """What is drawn; ShapeError if it is not there."""
@@ -47,18 +51,15 @@ class Section:
     exhibits: tuple[Exhibit, ...]
 
 
-def study_table(source: Source) -> list[Block]:
-    """The table of a study, as it was printed, below its title."""
-    data = source.data
-    text = f"{data['caption']}. {data['command']}"
-    table = Table(
-        data["columns"],
-        data["rows"],
-        data["study"]["kind"],
-        data["study"]["title"],
-        folded=len(data["rows"]) > LONG,
-    )
-    return [Heading(f"{data['study']['title']} ({source.file})", text), table]
+def study_heading(data: Mapping[str, Any]) -> Heading:
+    """What a study is of, and the command that made it."""
+    return Heading(data["study"]["title"], f"{data['caption']}.", data["command"])
+
+
+def study_table(data: Mapping[str, Any]) -> Table:
+    """The table of a study, as it was printed."""
+    rows, study = data["rows"], data["study"]
+    return Table(data["columns"], rows, study["kind"], study["title"], folded=len(rows) > LONG)
 
 
 # A training step through the codec
@@ -68,14 +69,19 @@ def step_title(data: Mapping[str, Any]) -> str:
     """What was run."""
     options = data["environment"]["options"]
     if options is None:
-        return (
-            f"{data['totals']['tensors']} saved tensors, backend {data['environment']['backend']}"
-        )
-    model, batch, dtype = options["model"], options["batch"], options["dtype"]
-    return f"{model}, batch {batch}, {dtype}, backend {data['environment']['backend']}"
+        what = f"{data['totals']['tensors']:g} saved tensors"
+    else:
+        what = f"{options['model']}, batch {options['batch']:g}, {options['dtype']}"
+    return f"{what}, backend {data['environment']['backend']}"
+
+
+def step_heading(data: Mapping[str, Any]) -> Heading:
+    """What was run, and on what."""
+    return Heading(step_title(data), f"On {data['environment']['cpu']}.")
 
 
 def step_tiles(data: Mapping[str, Any]) -> Iterator[Tile]:
+    """Ratio, bytes, and whether gradients are the plain run's."""
     totals, title = data["totals"], step_title(data)
     if totals["ratio"] is not None:
         yield Tile(f"ratio: {title}", f"{totals['ratio']:.2f}", "measured")
@@ -92,7 +98,6 @@ def step(data: Mapping[str, Any]) -> Iterator[Block]:
     board = data["environment"]["board"]
     clock = board and board["clock_mhz"]
     lines = [_record_lines(record, clock, timing) for record in data["records"]]
-    yield Heading(step_title(data), f"On {data['environment']['cpu']}.")
     yield Table(("what", "measured"), _totals(data["totals"]), "measured", "Totals")
     if not lines:
         return
@@ -125,7 +130,7 @@ def _record_lines(record: Mapping[str, Any], clock: float | None, timing: str) -
         "#": f"{record['index']:g}",
         "saved by": record["module"] or record["operator"] or "",
         "made by": record["operator"] or "",
-        "shape": " x ".join(f"{size:g}" for size in record["shape"]),
+        "shape": _shape(record["shape"]),
         "dtype": record["dtype"],
         "held as": record["form"],
         "codec": record["codec"],
@@ -187,8 +192,10 @@ RATIOS = [
 
 
 def ratios_tiles(figures: Sequence[Mapping[str, Any]]) -> Iterator[Tile]:
-    for dtype, found in _grouped(figures, "dtype").items():
-        values = [f["ratios"]["auto"] for f in found if "auto" in f["ratios"]]
+    """From the network that compresses the least to the one that does the most."""
+    for dtype in ("float32", "bfloat16"):
+        found = [f["ratios"] for f in figures if f["dtype"] == dtype and "auto" in f["ratios"]]
+        values = [ratios["auto"] for ratios in found]
         if len(values) > 1:
             label = f"lossless ratio (auto) of {len(values)} networks in {dtype}"
             yield Tile(label, f"{min(values):.2f} to {max(values):.2f}", "measured")
@@ -196,68 +203,81 @@ def ratios_tiles(figures: Sequence[Mapping[str, Any]]) -> Iterator[Tile]:
 
 def ratios(figures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     """Ratios by network, then each network's by layer."""
-    for dtype, found in _grouped(figures, "dtype").items():
-        if len(found) > 1:
-            codecs = dict.fromkeys(codec for f in found for codec in f["ratios"])
-            values = {codec: [f["ratios"].get(codec) for f in found] for codec in codecs}
-            bars = charts.grouped_bars([f["network"] for f in found], values, _RATIO, unit=1)
-            yield Chart(bars, "measured", f"Ratios by network and codec, {dtype}.")
+    by_dtype = _grouped(figures, "dtype")
+    several = {dtype: found for dtype, found in by_dtype.items() if len(found) > 1}
+    if several:
+        names = [*dict.fromkeys(f["network"] for found in several.values() for f in found)]
+        choices = {dtype: _by_network(found, names) for dtype, found in several.items()}
+        bars = charts.grouped_bars(names, choices, "raw bytes per compressed byte, measured")
+        yield Chart(bars, "measured", "Ratios by network and codec; the dtype is chosen above.")
     for network, found in _grouped(figures, "network").items():
         yield from _network(network, found)
 
 
-_RATIO = "raw bytes per compressed byte, measured"
+def _by_network(
+    found: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> dict[str, list[float | None]]:
+    """The networks' ratios by codec."""
+    of = {f["network"]: f["ratios"] for f in found}
+    codecs = dict.fromkeys(codec for f in found for codec in f["ratios"])
+    return {codec: [of.get(name, {}).get(codec) for name in names] for codec in codecs}
 
 
 def _network(network: str, found: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     """One network's ratios by layer; ``found``: its figures by dtype."""
     first = found[0]
     yield Heading(network, f"Weights: {first['weights'] or 'none'}. Input: {first['input']}.")
-    layers = first["layers"]
-    if len(layers) > 1:
-        by_dtype = {f["dtype"]: _by_codec(f["layers"]) for f in found}
-        hover = [
-            [
-                f"{layer['module']}, {layer['operator']}",
-                " x ".join(f"{size:g}" for size in layer["shape"]),
-                f"density {layer['density']:.1%}",
-            ]
-            for layer in layers
-        ]
-        names = [layer["module"] for layer in layers]
-        chart = charts.ratios_by_layer(names, by_dtype, hover)
-        caption = f"{network}: ratio of every saved storage, in the order of saving."
-        yield Chart(chart, "measured", caption)
-    codecs = [*first["ratios"]]
+    if len(first["layers"]) > 1:
+        caption = f"{network}: ratio of every saved storage; the dtype is chosen above."
+        yield Chart(_layers_chart(found), "measured", caption)
+    codecs = [*dict.fromkeys(codec for f in found for codec in f["ratios"])]
     rows = [
-        [f["dtype"], f"{f['raw_bytes'] / 1e6:.2f}", *(f"{r:.3f}" for r in f["ratios"].values())]
-        for f in found
-        if [*f["ratios"]] == codecs
+        [f["dtype"], f"{f['raw_bytes'] / 1e6:.2f}", *_cells(f["ratios"], codecs)] for f in found
     ]
     yield Table(("dtype", "MB", *codecs), rows, "measured", f"{network}: ratios of all together")
-    rows = [
-        [
-            layer["module"],
-            layer["operator"],
-            " x ".join(f"{size:g}" for size in layer["shape"]),
-            f"{layer['raw_bytes'] / 1e6:.3f}",
-            f"{layer['density']:.1%}",
-            *(
-                f"{layer['ratios'][codec]:.2f}" if codec in layer["ratios"] else ""
-                for codec in codecs
-            ),
-        ]
-        for layer in layers
-    ]
+    rows = [[*_layer_cells(layer), *_cells(layer["ratios"], codecs)] for layer in first["layers"]]
     columns = ("saved by", "made by", "shape", "MB", "density", *codecs)
     caption = f"{network}: ratio of every saved storage, {first['dtype']}"
     yield Table(columns, rows, "measured", caption, folded=True)
 
 
-def _by_codec(layers: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
-    codecs = dict.fromkeys(codec for layer in layers for codec in layer["ratios"])
-    codecs.pop("raw", None)  # it is 1 everywhere
-    return {codec: [layer["ratios"].get(codec) for layer in layers] for codec in codecs}
+def _layers_chart(found: Sequence[Mapping[str, Any]]) -> go.Figure:
+    """Ratios by layer and dtype; raw's are 1 everywhere, and left out."""
+    ratios: dict[str, dict[str, list[float | None]]] = {}
+    for f in found:
+        codecs = dict.fromkeys(c for layer in f["layers"] for c in layer["ratios"] if c != "raw")
+        ratios[f["dtype"]] = {c: [layer["ratios"].get(c) for layer in f["layers"]] for c in codecs}
+    hover = {
+        f["dtype"]: [
+            [
+                f"{layer['module']}, {layer['operator']}",
+                _shape(layer["shape"]),
+                f"density {layer['density']:.1%}",
+            ]
+            for layer in f["layers"]
+        ]
+        for f in found
+    }
+    names = [layer["module"] for layer in found[0]["layers"]]
+    return charts.ratios_by_layer(names, ratios, hover)
+
+
+def _layer_cells(layer: Mapping[str, Any]) -> list[str]:
+    return [
+        layer["module"],
+        layer["operator"],
+        _shape(layer["shape"]),
+        f"{layer['raw_bytes'] / 1e6:.3f}",
+        f"{layer['density']:.1%}",
+    ]
+
+
+def _cells(ratios: Mapping[str, float], codecs: Iterable[str]) -> list[str]:
+    return [f"{ratios[codec]:.3f}" if codec in ratios else "" for codec in codecs]
+
+
+def _shape(sizes: Iterable[float]) -> str:
+    return " x ".join(f"{size:g}" for size in sizes)
 
 
 HOLDINGS = [{"network": str, "role": str, "share": float}]
@@ -287,6 +307,7 @@ DENSITY = [
 
 
 def density_tiles(figures: Sequence[Mapping[str, Any]]) -> Iterator[Tile]:
+    """Density of all layers together, before and after training."""
     for found in figures:
         if found["points"]:
             ends = [found["points"][place]["overall"] for place in (0, -1)]
@@ -377,7 +398,9 @@ def fabric(figures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     }
     caption = "Ratio against speed of the engines on each board, on data of which half is zero."
     panels = {boards: points for boards, points in panels.items() if points}
-    yield Chart(charts.ratio_against_speed(panels, "modelled"), "modelled", caption)
+    yield Chart(
+        charts.ratio_against_speed(panels, "modelled", logarithmic=False), "modelled", caption
+    )
 
 
 def _point(
@@ -396,7 +419,14 @@ def _point(
 # The step-time model
 
 
+def simulate_heading(data: Mapping[str, Any]) -> Heading:
+    """What was simulated, and what went in."""
+    inputs = (f"{text} ({kind})" for kind, text in data["inputs"])
+    return Heading(data["title"], "; ".join(inputs))
+
+
 def simulate_tiles(data: Mapping[str, Any]) -> Iterator[Tile]:
+    """Gains over vDNN, by codec."""
     for row in data["rows"][2:]:
         label = f"gain of {row['name']} over vDNN: {data['title']}"
         yield Tile(label, f"{row['gain_over_vdnn']:+.0%}", "modelled")
@@ -411,16 +441,20 @@ def simulate(data: Mapping[str, Any]) -> Iterator[Block]:
             f"{1e3 * row['step_s']:.2f}",
             f"{1e3 * row['stall_s']:.2f}",
             f"{row['of_oracle_speed']:.0%}",
-            f"{row['gain_over_vdnn']:+.0%}",
+            f"{row['gain_over_vdnn']:+.0%}" if number > 1 else "",
             f"{row['moved_bytes'] / 1e9:.2f}",
             f"{row['held_bytes'] / 1e9:.2f}",
         ]
-        for row in data["rows"]
+        for number, row in enumerate(data["rows"])  # the oracle, vDNN, and vDNN with codecs
     ]
     hover = [_hover(dict(zip(columns, row, strict=True))) for row in rows]
-    yield Heading(data["title"], "; ".join(f"{kind}: {text}" for kind, text in data["inputs"]))
     yield Chart(charts.step_times(data["rows"], hover), "modelled", "Time of a training step.")
     yield Table(columns, rows, "modelled", "A step, by where its activations are held")
+
+
+def trace_heading(data: Mapping[str, Any]) -> Heading:
+    """Of what kind the timelines are."""
+    return Heading(f"Timelines, {data['otherData']['actdma']}")
 
 
 def trace(data: Mapping[str, Any]) -> Iterator[Block]:
@@ -436,7 +470,8 @@ def trace(data: Mapping[str, Any]) -> Iterator[Block]:
         title = names.get(("process_name", process, 0), f"process {process:g}")
         name = names.get(("thread_name", process, thread), f"thread {thread:g}")
         events = [e for e in shown if (e["pid"], e["tid"]) == (process, thread)]
-        processes.setdefault(title, {})[name] = events
+        threads = processes.setdefault(title, {})
+        threads[f"{name} ({thread:g})" if name in threads else name] = events
     left_out = len(slices) - len(shown)
     caption = "Timelines, a row for each stream or thread."
     if left_out:
@@ -456,6 +491,7 @@ HEADLINE = [
 
 
 def headline_tiles(figures: Sequence[Mapping[str, Any]]) -> Iterator[Tile]:
+    """Mean and maximum of the gains at the published ratio."""
     gains = [f["gain_published_ratio"] for f in figures]
     if gains:
         value = f"{statistics.fmean(gains):+.0%}, at most {max(gains):+.0%}"
@@ -470,9 +506,8 @@ def headline(figures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
         "at any ratio": "gain_any_ratio",
     }
     values = {name: [100 * f[key] for f in figures] for name, key in names.items()}
-    bars = charts.grouped_bars(
-        [f["network"] for f in figures], values, "gain over vDNN, %, modelled"
-    )
+    networks = [f["network"] for f in figures]
+    bars = charts.grouped_bars(networks, {"": values}, "gain over vDNN, %, modelled")
     yield Chart(bars, "modelled", "Gain of compression over vDNN.")
 
 
@@ -493,13 +528,11 @@ def _grouped(items: Iterable[Mapping[str, Any]], key: str) -> dict[str, list[Map
     return groups
 
 
-def _benchmark(
-    name: str, *parts: Any, data: bool = True, file: str = "", **options: Any
-) -> Exhibit:
-    """The exhibit of a study that a script in benchmarks/ makes."""
-    command = f"python benchmarks/{file or name}.py"
+def _benchmark(name: str, *parts: Any, data: bool = True, shape: Any = None) -> Exhibit:
+    """The exhibit of a study that the script of that name makes, from a folder of ``data``."""
+    command = f"python benchmarks/{name}.py"
     command += " --data FOLDER" if data else ""
-    return Exhibit(f"study {name}", f"{command} --json RESULTS/{name}.json", *parts, **options)
+    return Exhibit(f"study {name}", f"{command} --json RESULTS/{name}.json", *parts, shape=shape)
 
 
 _HEADLINE = "python benchmarks/simulate.py --data FOLDER --json RESULTS"
@@ -507,7 +540,15 @@ SECTIONS = (
     Section(
         "step",
         "A training step, tensor by tensor",
-        (Exhibit("measure", "actdma measure --json RESULTS/measure.json", step, step_tiles),),
+        (
+            Exhibit(
+                "measure",
+                "actdma measure --json RESULTS/measure.json",
+                step,
+                step_tiles,
+                heading=step_heading,
+            ),
+        ),
     ),
     Section(
         "networks",
@@ -547,6 +588,7 @@ SECTIONS = (
                 "actdma simulate --network alexnet --json RESULTS/simulate.json",
                 simulate,
                 simulate_tiles,
+                heading=simulate_heading,
             ),
             Exhibit("study headline", _HEADLINE, headline, headline_tiles, HEADLINE),
             Exhibit("study break-even", _HEADLINE, break_even, shape=BREAK_EVEN),
@@ -561,6 +603,7 @@ SECTIONS = (
                 "actdma simulate --network alexnet --trace RESULTS/timelines.json (modelled), "
                 "actdma measure --trace RESULTS/session.json (measured)",
                 trace,
+                heading=trace_heading,
             ),
         ),
     ),

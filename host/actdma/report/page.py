@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import html
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from plotly.offline import get_plotlyjs
@@ -22,7 +23,8 @@ from .sources import BY_COLUMN, KINDS, Notice, ReportError, Source, read_folder
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 )
-_CONFIG = {"displaylogo": False, "responsive": True}
+_BUTTONS = [["toImage", "resetScale2d"]]
+_CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtons": _BUTTONS}
 _NUMBER = re.compile(r"[+\-]?\d[\d.,]*(e[+\-]?\d+)?\s?[%x]?( \([\d.]+x\))?")
 _OTHER = Section("other", "Other tables", ())
 
@@ -68,32 +70,32 @@ class _Drawing:
 
     def section(self, section: Section, sources: Sequence[Source]) -> list[str]:
         """The HTML of a section; nothing if no file belongs there."""
-        drawn = []
-        for exhibit in section.exhibits:
-            for source in sources:
-                if source.what == exhibit.what:
-                    drawn += self._exhibit(exhibit, source)
+        exhibits = {exhibit.what: exhibit for exhibit in section.exhibits}
         if section is _OTHER:
-            for source in sources:
-                if source.what not in SHOWN:
-                    drawn += self._blocks(study_table(source))
+            exhibits = {s.what: Exhibit(s.what, "") for s in sources if s.what not in SHOWN}
+        drawn = [
+            part
+            for what, exhibit in exhibits.items()
+            for source in sources
+            if source.what == what
+            for part in self._exhibit(exhibit, source)
+        ]
         if not drawn:
             return []
         return [f'<section id="{section.anchor}"><h2>{section.title}</h2>', *drawn, "</section>"]
 
     def _exhibit(self, exhibit: Exhibit, source: Source) -> list[str]:
-        is_study = "study" in source.data
-        tables = study_table(source) if is_study else [Heading(source.file)]
+        heading = exhibit.heading(source.data)
+        title = f"{heading.title} ({source.file})"
+        blocks: list[Block] = [dataclasses.replace(heading, title=title)]
+        if "study" in source.data:
+            blocks.append(study_table(source.data))
         try:
             data = exhibit.data(source)
-            drawn = self._blocks(exhibit.draw(data))
+            blocks += exhibit.draw(data)
             self.tiles += exhibit.tiles(data)
         except ShapeError as error:
             self.notices.append(Notice(source.file, f"its charts are left out: {error}"))
-            drawn = []
-        return [*self._blocks(tables), *drawn]
-
-    def _blocks(self, blocks: Iterator[Block] | Sequence[Block]) -> list[str]:
         return [self._block(block) for block in blocks]
 
     @functools.singledispatchmethod
@@ -102,8 +104,8 @@ class _Drawing:
 
     @_block.register
     def _(self, block: Heading) -> str:
-        text = f'<p class="note">{_text(block.text)}</p>' if block.text else ""
-        return f"<h3>{_text(block.title)}</h3>{text}"
+        command = f" <code>{_text(block.command)}</code>" if block.command else ""
+        return f'<h3>{_text(block.title)}</h3><p class="note">{_text(block.text)}{command}</p>'
 
     @_block.register
     def _(self, block: Chart) -> str:
@@ -128,8 +130,7 @@ class _Drawing:
 
 
 def _table(table: Table, caption: str = "") -> str:
-    numbers = [all(map(_is_number, cells)) for cells in zip(*table.rows, strict=True)]
-    numbers = numbers or [False] * len(table.columns)
+    numbers = [_are_numbers(row[i] for row in table.rows) for i in range(len(table.columns))]
     heads = "".join(
         f'<th class="{_kind_of_column(name)}{" number" * number}">{_text(name)}</th>'
         for name, number in zip(table.columns, numbers, strict=True)
@@ -147,8 +148,10 @@ def _table(table: Table, caption: str = "") -> str:
     return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>\n{rows}\n</tbody></table>"
 
 
-def _is_number(cell: str) -> bool:
-    return not cell or _NUMBER.fullmatch(cell) is not None
+def _are_numbers(cells: Iterable[str]) -> bool:
+    """Whether most of a column are numbers, and go to the right."""
+    found = [_NUMBER.fullmatch(cell) is not None for cell in cells if cell]
+    return 2 * sum(found) > len(found)
 
 
 def _kind_of_column(name: str) -> str:

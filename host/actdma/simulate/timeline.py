@@ -148,7 +148,7 @@ class Timeline:
             Slice(
                 f"{event.kind} {event.name}".rstrip(),
                 event.kind,
-                event.stream,
+                (STREAMS.index(event.stream), event.stream),
                 event.start,
                 event.seconds,
                 {"layer": event.layer, "raw bytes": event.nbytes},
