@@ -25,7 +25,8 @@ JSON_FORMAT = 1
 class Spell(NamedTuple):
     """Time that a thread spent on a tensor; ``way``: "compress", "decompress" or "make again".
 
-    ``began``: when, in seconds of `time.perf_counter`. ``thread``: the system's number of it, and its name.
+    ``began``: when, in seconds of `time.perf_counter`. ``thread``: the system's number of it, and
+    its name.
     """
 
     way: str

@@ -40,8 +40,6 @@ WORK_COLOURS = {
 _PATTERNS = ("", "/", "x", ".")  # with the colours, for more names than there are colours
 _CYCLE = (SKY, ORANGE, GREEN, PURPLE, YELLOW, NAVY, BLACK)
 _SYMBOLS = ("triangle-up", "square", "pentagon", "star", "hexagram", "triangle-down", "hourglass")
-_TICKS = [m * 10.0**e for e in range(-3, 4) for m in (1, 1.5, 2, 3, 5, 7)]
-_TICK_TEXTS = [f"{tick:g}" for tick in _TICKS]
 MOST_TICKS = 30
 MOST_SLICES = 4000
 GRID = "#E5E9ED"
@@ -131,7 +129,7 @@ def ratios_by_layer(
                 **_hover(lines),
             )
     figure.add_hline(1, line_width=1, line_color=BLACK)
-    figure.update_yaxes(title="ratio, measured", type="log", tickvals=_TICKS, ticktext=_TICK_TEXTS)
+    figure.update_yaxes(title="ratio, measured", **_logarithmic(1, 1.5, 2, 3, 5, 7))
     _name_ticks(figure, names)
     _menu(figure, {dtype: len(by_codec) for dtype, by_codec in ratios.items()})
     return _styled(figure, 400)
@@ -233,7 +231,7 @@ def ratio_against_speed(
                 )
     figure.update_xaxes(title=f"GB/s of raw data, {kind}", rangemode="tozero")
     if logarithmic:
-        figure.update_xaxes(type="log", tickvals=_TICKS, ticktext=_TICK_TEXTS)
+        figure.update_xaxes(**_logarithmic(1, 2, 5))
     figure.update_yaxes(title="ratio", rangemode="tozero")
     return _styled(figure, 90 + 340 * rows)
 
@@ -384,6 +382,12 @@ def break_even(devices: Sequence[Mapping[str, Any]]) -> go.Figure:
     )
     figure.update_yaxes(title="ratio", showgrid=False)
     return _styled(figure, 80 + 330 * rows)
+
+
+def _logarithmic(*steps: float) -> dict[str, Any]:
+    """An axis with ticks at ``steps`` of each decade, written out."""
+    ticks = [step * 10.0**exponent for exponent in range(-3, 4) for step in steps]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
 
 
 def plain(text: str) -> str:
