@@ -34,8 +34,8 @@ from actdma.frame import (
     padded,
 )
 from actdma.overlay.design import load_boards
+from actdma.simulate.hardware import MM2S, S2MM
 
-MM2S, S2MM = 0.99, 0.75  # what the AXI DMA makes of its port, rounded down
 DTYPES = (DType.float32, DType.bfloat16, DType.int64, DType.uint8)
 LANES = (2, 4, 8, 16)
 COLUMNS = (

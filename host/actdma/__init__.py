@@ -35,7 +35,7 @@ _LAZY = {
     "open_alveo": ".alveo",
     "open_board": ".board",
 }
-_LAZY_MODULES = ("alveo", "board", "emulation", "measure", "native")
+_LAZY_MODULES = ("alveo", "board", "emulation", "measure", "native", "simulate")
 
 
 def __getattr__(name: str) -> Any:

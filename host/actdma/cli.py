@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from .frame import FRAME_BYTES
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"actdma {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_measure(commands)
+    _add_simulate(commands)
     _add_fetch(commands)
     return parser
 
@@ -139,6 +141,62 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=_measure)
 
 
+def _add_simulate(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "simulate",
+        help="modelled time of a training step whose saved activations go to host memory",
+        description="Models a training step of a virtualised network (vDNN): activations go to "
+        "host memory in forward and come back in backward, with and without compression. Unless "
+        "ratios are given, the CPU's codec measures them on a few photographs.",
+    )
+    add = parser.add_argument
+    add("--list", action="store_true", help="print the devices, links and networks, and exit")
+    add("--network", metavar="NAME", help="of the zoo (--list), or as --model of actdma measure")
+    add(
+        "--device",
+        default="titan-x",
+        metavar="NAME",
+        help="whose roofline gives the seconds (default %(default)s); measured: those of this "
+        "machine, for a step of the whole batch",
+    )
+    add("--link", default="pcie3", metavar="NAME", help="to host memory (default %(default)s)")
+    add(
+        "--codec",
+        nargs="+",
+        default=["zvc"],
+        metavar="NAME",
+        help="zvc (default), rle, zve, ints, raw, auto; several give a row each",
+    )
+    add("--policy", default="all", help="all (default), or conv: what convolutions save")
+    add("--batch", type=int, default=128, help="images in the step (default %(default)s)")
+    add("--side", type=int, help="of the images; the network's own if not given")
+    add("--precision", default="float32", help="float32 (default) or half: bfloat16")
+    add(
+        "--saves",
+        default="all",
+        help="all (default) that PyTorch saves, or maps: what modules receive and return, as "
+        "libraries with one kernel per layer save",
+    )
+    add("--ratio", type=float, help="of all layers, in place of measured ones")
+    add("--density", type=float, help="of all layers: cDMA's zero-value compression of it")
+    add("--measured", type=Path, metavar="PATH", help="measurement that --measure-to has written")
+    add("--measure-to", type=Path, metavar="PATH", help="write ratios and seconds, as JSON")
+    add("--sample", type=int, default=2, help="photographs for the ratios (default %(default)s)")
+    add("--data", metavar="FOLDER", help="photographs, in place of scikit-image's")
+    add("--seed", type=int, default=0, help="of random weights (default %(default)s)")
+    add("--engine", type=float, metavar="GB/S", help="raw bytes per second that the engine takes")
+    add(
+        "--buffers",
+        type=int,
+        default=1,
+        help="layers whose data may be on its way at a time (default %(default)s, vDNN's)",
+    )
+    add("--json", type=Path, metavar="PATH", help="write the figures")
+    add("--trace", type=Path, metavar="PATH", help="write the timelines for Perfetto")
+    add("--plot", type=Path, metavar="PATH", help="write the timelines as a picture")
+    parser.set_defaults(run=_simulate)
+
+
 def _add_fetch(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "fetch",
@@ -169,13 +227,46 @@ def _fetch(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(options: argparse.Namespace) -> int:
-    _check_outputs(options)
+def _simulate(options: argparse.Namespace) -> int:
+    outputs = ("json", "trace", "plot", "measure_to")
+    _check_outputs(options, outputs)
+    with _missing_extra():
+        from .simulate import plot, run, table, timeline
+    if options.list:
+        table.show_choices()
+        return 0
+    if options.network is None:
+        raise UsageError("--network is missing; --list has the names")
+    fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(run.Options)}
     try:
-        from . import measure
+        study = run.run(run.Options(**{**fields, "codec": tuple(options.codec)}))
+    except (run.InputError, ImportError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    table.show(study)
+    timelines = {row.name: row.timeline for row in study.rows}
+    if options.measure_to and study.measurement is None:
+        raise UsageError("--measure-to: nothing was measured, ratio and seconds are given")
+    _write(options.json, study.to_json)
+    _write(options.measure_to, lambda path: study.measurement.to_json(path))
+    _write(options.trace, functools.partial(timeline.write_chrome_trace, timelines))
+    _write(options.plot, functools.partial(plot.plot_timelines, timelines, title=study.title))
+    return 0
+
+
+@contextlib.contextmanager
+def _missing_extra() -> Iterator[None]:
+    """What cannot be imported is named, and the extra that brings it."""
+    try:
+        yield
     except ImportError as error:
         message = f"{error.name} is missing: pip install 'actdma[demo]'"
         raise UsageError(message if error.name else str(error)) from error
+
+
+def _measure(options: argparse.Namespace) -> int:
+    _check_outputs(options, ("json", "csv", "plot"))
+    with _missing_extra():
+        from . import measure
     fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(measure.Options)}
     try:
         for module in ("matplotlib", "rich", "tqdm"):
@@ -191,11 +282,12 @@ def _measure(options: argparse.Namespace) -> int:
     return 0 if same else FOUND_DIFFERENCE
 
 
-def _check_outputs(options: argparse.Namespace) -> None:
+def _check_outputs(options: argparse.Namespace, names: Sequence[str]) -> None:
     """`UsageError` now, not after the run, if a result could not be written."""
-    paths = [path for path in (options.json, options.csv, options.plot) if path is not None]
+    paths = [path for path in (getattr(options, name) for name in names) if path is not None]
     if len({path.absolute() for path in paths}) < len(paths):
-        raise UsageError("--json, --csv and --plot must be different files")
+        *flags, last = (f"--{name.replace('_', '-')}" for name in names)
+        raise UsageError(f"{', '.join(flags)} and {last} must be different files")
     if options.plot is not None and options.plot.suffix not in PICTURES:
         raise UsageError(f"--plot {options.plot}: allowed are names in {', '.join(PICTURES)}")
     for path in paths:

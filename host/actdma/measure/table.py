@@ -18,16 +18,21 @@ _JUSTIFY = {"<": "left", ">": "right"}
 
 def show(report: Report, console: Console | None = None) -> None:
     """Print the records, the totals and the verdict with `rich`."""
-    if console is None:
-        rich_console = need("rich.console")
-        console = rich_console.Console(highlight=False)
-        if not console.is_terminal:
-            console = rich_console.Console(highlight=False, width=WIDTH)
+    console = console or console_of()
     console.print(records_table(report, narrow=console.width < WIDTH))
     console.print(totals_table(report))
     console.print()
     for good, sentence in text.verdict(report):
         console.print(sentence, style="green" if good else "bold red", soft_wrap=True)
+
+
+def console_of() -> Console:
+    """A console on stdout, of a fixed width where that is not a terminal."""
+    rich_console = need("rich.console")
+    console = rich_console.Console(highlight=False)
+    if not console.is_terminal:
+        console = rich_console.Console(highlight=False, width=WIDTH)
+    return console
 
 
 def records_table(report: Report, *, narrow: bool = False) -> Table:

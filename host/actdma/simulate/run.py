@@ -1,0 +1,250 @@
+"""`actdma simulate`: a network, a device and a link by name, and what a step takes there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ..api import codec_of
+from ..frame import DType
+from ..measure import zoo
+from ..measure.inputs import (
+    DEFAULT_MODEL,
+    IMAGE_SIZE,
+    IMAGENET,
+    InputError,
+    load_images,
+    load_model,
+    one_sentence,
+)
+from . import study
+from .hardware import (
+    DEVICES,
+    FP32_EFFICIENCY,
+    HALF_EFFICIENCY,
+    LINKS,
+    MEMORY_EFFICIENCY,
+    Device,
+    Link,
+)
+from .layers import fake_images, trace
+from .measured import REPEATS, Measurement, measure
+from .timeline import VDNN_BUFFERS, Route
+
+MEASURED = "measured"
+# Networks of the zoo whose images are not of 224 x 224.
+_SIDES = {
+    "overfeat": 231,
+    **dict.fromkeys(("resnet20", "resnet32", "resnet56", "relu-cnn", "gelu-transformer"), 32),
+}
+_DTYPES = {"float32": torch.float32, "half": torch.bfloat16}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What to simulate; the fields are those of ``actdma simulate``."""
+
+    network: str
+    device: str = "titan-x"
+    link: str = "pcie3"
+    codec: tuple[str, ...] = ("zvc",)
+    policy: str = "all"
+    batch: int = 128
+    side: int | None = None
+    precision: str = "float32"
+    saves: str = "all"
+    ratio: float | None = None
+    density: float | None = None
+    measured: Path | None = None
+    sample: int = 2
+    data: str | None = None
+    seed: int = 0
+    engine: float | None = None
+    buffers: int = VDNN_BUFFERS
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """What came out, all of it modelled, and what went in: ("modelled" or "measured", what).
+
+    ``measurement``: what was measured for it, None if nothing was.
+    """
+
+    options: Options
+    rows: list[study.Row]
+    inputs: list[tuple[str, str]]
+    measurement: Measurement | None
+
+    @property
+    def title(self) -> str:
+        """What was simulated, in one line."""
+        o = self.options
+        pace = "at this machine's pace" if o.device == MEASURED else f"on {o.device}"
+        return (
+            f"{o.network}, batch {o.batch}, {o.precision}, {pace}, over {o.link}, policy "
+            f"{o.policy}: modelled"
+        )
+
+    def to_json(self, path: str | os.PathLike) -> None:
+        """Write the rows, without their timelines, and what went in to ``path``."""
+        oracle, vdnn = self.rows[:2]
+        rows = [
+            {
+                "name": row.name,
+                "step_s": row.timeline.step_s,
+                "stall_s": row.timeline.stall_s,
+                "held_bytes": row.held_bytes,
+                "moved_bytes": row.moved_bytes,
+                "of_oracle_speed": oracle.timeline.step_s / row.timeline.step_s,
+                "gain_over_vdnn": row.gain_over(vdnn),
+            }
+            for row in self.rows
+        ]
+        data = {"rows are": "modelled", "rows": rows, "inputs": self.inputs}
+        data["options"] = dataclasses.asdict(self.options)
+        Path(path).write_text(json.dumps(data, indent=1, default=str) + "\n")
+
+
+def run(options: Options) -> Study:
+    """Simulate; InputError or ValueError, of one sentence, if the options cannot be had."""
+    link = _known("link", options.link, LINKS)
+    device = _known("device", options.device, {**DEVICES, MEASURED: None})
+    _check(options)
+    assumed = _assumed(options)
+    measurement, layers = None, None
+    if options.measured is not None:
+        measurement = _read(options.measured)
+    if device is not None or measurement is None:
+        model, side = _network(options)
+        if measurement is None and (device is None or assumed is None):
+            measurement = _measure(options, model, side, timed=device is None)
+        if device is not None:
+            dtype = _DTYPES[options.precision]
+            with one_sentence(f"--network {options.network}: a step fails"):
+                images = fake_images(options.batch, side, dtype)
+                layers = trace(model, images, saves=options.saves)
+            layers = layers if measurement is None else measurement.onto(layers)
+    if device is None:
+        layers, seconds = measurement.layers, study.measured_seconds
+        options = dataclasses.replace(options, batch=measurement.batch)
+    else:
+        seconds = study.roofline(device, options.precision)
+    ratios = assumed or {name: study.measured_ratio(name) for name in _codecs(options, measurement)}
+    route = link.route(device, options.engine)
+    rows = study.compare(
+        layers, seconds, link.plain, route, ratios, options.policy, options.buffers
+    )
+    return Study(options, rows, _inputs(options, device, link, route, measurement), measurement)
+
+
+def _check(options: Options) -> None:
+    for name in ("batch", "sample", "buffers"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"--{name} is {getattr(options, name)}, it must be at least 1")
+    if options.engine is not None and not options.engine > 0:
+        raise ValueError(f"--engine is {options.engine} GB/s, it must be more than 0")
+    _known("precision", options.precision, _DTYPES)
+    for name in options.codec:
+        codec_of(name, DType.uint8)  # ValueError for an unknown name
+
+
+def _assumed(options: Options) -> dict[str, study.Ratio] | None:
+    """The one ratio that was given; None if they are to be measured."""
+    if options.ratio is not None and options.density is not None:
+        raise ValueError("--ratio and --density exclude each other")
+    if options.ratio is not None:
+        if not options.ratio > 0:
+            raise ValueError(f"--ratio is {options.ratio}, it must be more than 0")
+        return {f"ratio {options.ratio:g}": lambda layer: options.ratio}
+    if options.density is not None:
+        ratio = study.zvc_ratio(options.density, 8 * _DTYPES[options.precision].itemsize)
+        return {f"zvc, density {options.density:g}": lambda layer: ratio}
+    return None
+
+
+def _network(options: Options) -> tuple[nn.Module, int]:
+    """The network in the precision asked for, and the side of its images."""
+    if options.network in zoo.NETWORKS:
+        torch.manual_seed(options.seed)
+        model = zoo.build(options.network)
+    elif options.network == DEFAULT_MODEL or ":" in options.network:
+        model, _ = load_model(options.network, options.seed)
+    else:
+        known = ", ".join((*zoo.NETWORKS, DEFAULT_MODEL))
+        raise ValueError(
+            f"unknown network {options.network!r}; known are {known}, torchvision:NAME, "
+            "module:callable and path.py:callable"
+        )
+    side = options.side or _SIDES.get(options.network, IMAGE_SIZE)
+    return model.to(_DTYPES[options.precision]), side
+
+
+def _measure(options: Options, model: nn.Module, side: int, timed: bool) -> Measurement:
+    """A step on photographs: of the whole batch if it is timed, else of a few for the ratios."""
+    batch = options.batch if timed else min(options.batch, options.sample)
+    images = load_images(options.data, batch, IMAGENET)
+    if side != IMAGE_SIZE:
+        images = F.interpolate(images, (side, side), mode="bilinear", antialias=True)
+    images = images.to(_DTYPES[options.precision])
+    weights = "random weights" if options.network in zoo.NETWORKS else "its own weights"
+    what = f"{options.network}, {weights}, {batch} photographs of {side} x {side}"
+    with one_sentence(f"--network {options.network}: a step fails"):
+        return measure(
+            model, images, options.codec, what, saves=options.saves, repeats=REPEATS * timed
+        )
+
+
+def _read(path: Path) -> Measurement:
+    try:
+        return Measurement.from_json(path)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _codecs(options: Options, measurement: Measurement) -> tuple[str, ...]:
+    for name in options.codec:
+        if name not in measurement.codecs():
+            known = ", ".join(measurement.codecs())
+            raise ValueError(f"codec {name} was not measured of {measurement.what}; were: {known}")
+    return options.codec
+
+
+def _inputs(
+    options: Options,
+    device: Device | None,
+    link: Link,
+    route: Route,
+    measurement: Measurement | None,
+) -> list[tuple[str, str]]:
+    """What the step is made of, and of what kind each is."""
+    if device is None:
+        cpu = measurement.environment["cpu"]
+        seconds = (MEASURED, f"compute: {measurement.what}, on {cpu}")
+    else:
+        product = FP32_EFFICIENCY if options.precision == "float32" else HALF_EFFICIENCY
+        text = (
+            f"compute: roofline of {device.title}, {product:.0%} of its peak, "
+            f"{MEMORY_EFFICIENCY:.0%} of its {device.memory:g} GB/s"
+        )
+        seconds = ("modelled", text)
+    if options.ratio is not None or options.density is not None:
+        ratios = ("assumed", "ratio: the same for all layers, as given")
+    else:
+        ratios = (MEASURED, f"ratios: {measurement.what}, the CPU's codec")
+    ways = f"{route.to_host:g} GB/s to the host, {route.to_device:g} back"
+    engine = f"engine {route.compress:.4g} GB/s in, {route.decompress:.4g} out"
+    return [seconds, ratios, (link.kind, f"link: {link.title}, {ways}; {engine} ({link.source})")]
+
+
+def _known(what: str, name: str, table: Mapping[str, Any]) -> Any:
+    if name not in table:
+        raise ValueError(f"unknown {what} {name!r}; known are {', '.join(table)}")
+    return table[name]
