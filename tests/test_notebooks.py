@@ -12,6 +12,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NAMES = {
     "first_transfer",
     "pooled_and_block_sparse",
+    "step_time",
     "training_with_offload",
     "what_a_network_saves",
 }
