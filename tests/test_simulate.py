@@ -197,6 +197,26 @@ def test_more_buffers_are_never_slower(stages, route, buffers):
 
 
 @given(STAGES, ROUTES)
+def test_with_a_buffer_for_each_layer_forward_does_not_wait(stages, route):
+    timeline = simulate(stages, route, all_of(stages), buffers=len(stages))
+    forward = [event for event in timeline.events if event.kind == "forward"]
+    assert forward[-1].end == pytest.approx(sum(stage.forward_s for stage in stages))
+
+
+def test_a_second_buffer_lets_one_copy_lag():
+    """Two layers of 1 us whose copies take 4: the third layer waits for the first copy."""
+    stages = [
+        Stage("a", "", 1e-6, 0, 4e3),
+        Stage("b", "", 1e-6, 0, 4e3),
+        Stage("c", "", 1e-6, 0, 0),
+    ]
+    for buffers, starts in ((1, [0, 4e-6, 8e-6]), (2, [0, 1e-6, 4e-6]), (3, [0, 1e-6, 2e-6])):
+        timeline = simulate(stages, Route(1, 1), (0, 1), buffers)
+        forward = [event.start for event in timeline.events if event.kind == "forward"]
+        assert forward == pytest.approx(starts)
+
+
+@given(STAGES, ROUTES)
 def test_conv_moves_what_convolutions_save_alone(stages, route):
     places = offloaded(stages, "conv")
     assert all(stages[i].operator == "convolution" and stages[i].saved_bytes for i in places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ from .hardware import (
     Device,
     Link,
 )
-from .layers import fake_images, trace
+from .layers import Layer, fake_images, trace
 from .measured import REPEATS, Measurement, measure
 from .timeline import VDNN_BUFFERS, Route
 
@@ -119,24 +120,18 @@ def run(options: Options) -> Study:
     device = _known("device", options.device, {**DEVICES, MEASURED: None})
     _check(options)
     assumed = _assumed(options)
-    measurement, layers = None, None
+    network = functools.cache(functools.partial(_network, options))  # built once, if wanted
+    measurement = None
     if options.measured is not None:
         measurement = _read(options.measured)
-    if device is not None or measurement is None:
-        model, side = _network(options)
-        if measurement is None and (device is None or assumed is None):
-            measurement = _measure(options, model, side, timed=device is None)
-        if device is not None:
-            dtype = _DTYPES[options.precision]
-            with one_sentence(f"--network {options.network}: a step fails"):
-                images = fake_images(options.batch, side, dtype)
-                layers = trace(model, images, saves=options.saves)
-            layers = layers if measurement is None else measurement.onto(layers)
+    elif device is None or assumed is None:
+        measurement = _measure(options, *network(), timed=device is None)
     if device is None:
         layers, seconds = measurement.layers, study.measured_seconds
         options = dataclasses.replace(options, batch=measurement.batch)
     else:
-        seconds = study.roofline(device, options.precision)
+        layers, seconds = _layers(options, *network()), study.roofline(device, options.precision)
+        layers = measurement.onto(layers) if measurement else layers
     ratios = assumed or {name: study.measured_ratio(name) for name in _codecs(options, measurement)}
     route = link.route(device, options.engine)
     rows = study.compare(
@@ -185,6 +180,13 @@ def _network(options: Options) -> tuple[nn.Module, int]:
         )
     side = options.side or _SIDES.get(options.network, IMAGE_SIZE)
     return model.to(_DTYPES[options.precision]), side
+
+
+def _layers(options: Options, model: nn.Module, side: int) -> list[Layer]:
+    """The layers at the whole batch."""
+    with one_sentence(f"--network {options.network}: a step fails"):
+        images = fake_images(options.batch, side, _DTYPES[options.precision])
+        return trace(model, images, saves=options.saves)
 
 
 def _measure(options: Options, model: nn.Module, side: int, timed: bool) -> Measurement:

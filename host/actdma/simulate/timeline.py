@@ -256,8 +256,10 @@ class _Step:
 
     def _start(self, copies: dict[int, int]) -> tuple[int, ...]:
         """What the next layer's start waits for: the layer before it, and room in the buffers."""
-        places = [self._latest["compute"]] if "compute" in self._latest else []
-        return (*places, *list(copies.values())[-self._buffers :][:1])
+        waits = [self._latest["compute"]] if "compute" in self._latest else []
+        if len(copies) >= self._buffers:
+            waits.append(list(copies.values())[-self._buffers])
+        return tuple(waits)
 
     def _run(
         self, stream: str, kind: str, layer: int, seconds: float, waits: tuple[int, ...]
