@@ -24,7 +24,12 @@ def parameters(name, **options):
         ("resnet18", "11.7"),
         ("resnet50", "25.6"),
         ("mobilenetv2", "3.5"),
-        ("squeezenet", "0.72"),
+        ("alexnet", "61.0"),
+        ("overfeat", "145.9"),
+        ("nin", "7.6"),
+        ("vgg16", "138.36"),
+        ("squeezenet", "1.24"),
+        ("googlenet", "7.0"),
         ("vit-base", "86.6"),
         ("vit-small", "22.1"),
         ("vit-tiny", "5.7"),
@@ -47,7 +52,16 @@ def test_parameters(name, millions):
         ("resnet50", {"cifar": True}, 32),
         ("mobilenetv2", {}, 224),
         ("mobilenetv2", {"cifar": True}, 32),
+        ("alexnet", {}, 224),
+        ("alexnet", {"side": 32, "width": 0.25}, 32),
+        ("overfeat", {"side": 32, "width": 0.25}, 32),
+        ("nin", {}, 224),
+        ("nin", {"side": 32}, 32),
+        ("vgg16", {"side": 32, "width": 0.25}, 32),
         ("squeezenet", {}, 224),
+        ("squeezenet", {"side": 32}, 32),
+        ("googlenet", {}, 224),
+        ("googlenet", {"side": 32}, 32),
         ("relu-cnn", {}, 32),
         ("gelu-transformer", {}, 32),
         ("vit-tiny", {"side": 32, "patch": 4}, 32),
@@ -64,16 +78,56 @@ def test_logits_and_gradients(name, options, side):
 
 
 @pytest.mark.parametrize(
-    ("name", "side", "strides"),
-    [("resnet18", 32, 8), ("mobilenetv2", 32, 8), ("resnet18", 224, 32), ("mobilenetv2", 224, 32)],
+    ("name", "options", "side", "last"),
+    [
+        ("resnet18", {"cifar": True}, 32, 4),
+        ("mobilenetv2", {"cifar": True}, 32, 4),
+        ("resnet18", {}, 224, 7),
+        ("mobilenetv2", {}, 224, 7),
+        ("alexnet", {"side": 32}, 32, 8),
+        ("overfeat", {"side": 32}, 32, 8),
+        ("nin", {"side": 32}, 32, 8),
+        ("vgg16", {"side": 32}, 32, 2),
+        ("squeezenet", {"side": 32}, 32, 4),
+        ("googlenet", {"side": 32}, 32, 4),
+        ("alexnet", {}, 224, 13),
+        ("nin", {}, 224, 6),
+        ("vgg16", {}, 224, 14),
+        ("squeezenet", {}, 224, 13),
+        ("googlenet", {}, 224, 7),
+        ("overfeat", {}, 231, 12),
+    ],
 )
-def test_cifar_stems_keep_the_map(name, side, strides):
-    model, maps = zoo.build(name, cifar=side == 32).eval(), []
-    last = [m for m in model.modules() if isinstance(m, nn.Conv2d)][-1]
-    last.register_forward_hook(lambda module, x, y: maps.append(y.shape[-1]))
-    with torch.no_grad():
+def test_side_of_the_last_convolutions_maps(name, options, side, last):
+    with torch.device("meta"):
+        model, maps = zoo.build(name, **options).eval(), []
+        convolution = [m for m in model.modules() if isinstance(m, nn.Conv2d)][-1]
+        convolution.register_forward_hook(lambda module, x, y: maps.append(y.shape[-1]))
         model(torch.zeros(1, 3, side, side))
-    assert maps == [side // strides]
+    assert maps == [last]
+
+
+def test_the_order_of_layers():
+    names = [name for name, _ in zoo.build("alexnet", side=32, width=0.25).named_children()]
+    assert names[:8] == ["conv1", "relu1", "norm1", "pool1", "conv2", "relu2", "norm2", "pool2"]
+    assert names[-7:] == ["fc6", "relu6", "dropout6", "fc7", "relu7", "dropout7", "fc8"]
+
+
+def test_fire_and_inception_put_branches_side_by_side():
+    x = torch.randn(2, 8, 5, 5)
+    fire = zoo.Fire(8, 4, 6)
+    squeezed = fire.squeeze1x1(x).relu()
+    assert torch.equal(fire(x)[:, :6], fire.expand1x1(squeezed).relu())
+    assert torch.equal(fire(x)[:, 6:], fire.expand3x3(squeezed).relu())
+    inception = zoo.Inception(8, (2, 3, 4, 5, 6, 7))
+    assert [branch.shape[1] for branch in inception(x).split((2, 4, 6, 7), 1)] == [2, 4, 6, 7]
+    assert torch.equal(inception(x)[:, 12:], inception.pooled(x))
+
+
+def test_width():
+    narrow = zoo.build("vgg16", side=32, width=0.25)
+    assert (narrow.conv1_1.out_channels, narrow.conv5_3.out_channels) == (16, 128)
+    assert narrow.fc8.out_features == 1000
 
 
 def test_gpt_is_causal():
@@ -119,6 +173,9 @@ def test_resmlp_mixes_patches_only_across():
         ({"name": "resnet21"}, "unknown network 'resnet21'; known are 'resnet20'"),
         ({"name": "gpt", "weights": Path()}, "no weights of 'gpt'; there are those of 'resnet20'"),
         ({"name": "resmlp-s12", "patch": 5}, "patches of 5 do not divide images of 224"),
+        ({"name": "alexnet", "side": 64}, "images of 64 x 64: allowed are 32 and 224"),
+        ({"name": "overfeat", "side": 224}, "images of 224 x 224: allowed are 32 and 231"),
+        ({"name": "nin", "width": 0.01}, "a width of 0.01 leaves none of 96 channels"),
         ({"name": "vit-tiny", "heads": 5}, "5 heads do not divide a width of 192"),
     ],
 )
@@ -130,6 +187,14 @@ def test_bad_requests(arguments, message):
 def test_depth_of_a_cifar_resnet():
     with pytest.raises(ValueError, match=r"depth is 21, allowed are 6n \+ 2"):
         zoo.cifar_resnet(21)
+
+
+def test_published_features_of_squeezenet(data):
+    model = zoo.build("squeezenet", weights=data).eval()
+    state = torch.load(data / zoo.WEIGHTS["squeezenet"], weights_only=True)
+    assert model.features.state_dict().keys() == state.keys()
+    assert all(torch.equal(model.features.state_dict()[name], state[name]) for name in state)
+    assert model.conv10.weight.shape == (1000, 512, 1, 1)
 
 
 @pytest.mark.parametrize(("name", "accuracy"), [("resnet20", 0.917), ("resnet56", 0.934)])
