@@ -95,7 +95,8 @@ class Command:
         """Memory and time of each row in each setting, on the weights that runs start with."""
         args, batch = self.args, self._batch()
         work = Work(self._first_model(args.starts[-1]), batch.images, batch.labels, ())
-        cases = costs(work, self.rows, args.dtypes, args.threads, args.rounds)
+        folder = args.results / "costs"
+        cases = costs(work, self.rows, args.dtypes, args.threads, args.rounds, folder)
         total = len(args.dtypes) * len(self.rows) * len(SETTINGS)
         found = list(tqdm(cases, "costs", total, unit="row"))
         what = f"batch {args.batch}, {args.threads} threads, medians of {args.rounds} steps"
