@@ -82,7 +82,9 @@ def _kept(path: Path, case: Case) -> dict[str, Any]:
     if path.exists():
         return json.loads(path.read_text())
     figures = {"row": case.row, "setting": case.setting, "dtype": case.dtype}
-    figures |= _in_fresh_process(memory, case, MALLOC) | _in_fresh_process(times, case, {})
+    figures |= _in_fresh_process(memory, case, MALLOC)
+    if case.rounds:
+        figures |= _in_fresh_process(times, case, {})
     path.write_text(json.dumps(figures) + "\n")
     return figures
 
