@@ -279,26 +279,23 @@ def _compiled(text: str, top: str, flags: Sequence[str]) -> Path:
         raise FileNotFoundError(f"no compiler {compiler!r}: install g++, or name one in CXX")
     command = [compiler, *flags, "-isystem", str(_INCLUDE), "-isystem", str(_vendor_headers())]
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
-    with tempfile.TemporaryDirectory(prefix="actdma-") as folder:
-        source = Path(folder, "top.cpp")
-        source.write_text(text, "utf-8")
-        preprocessed = _run([*command, "-E", "-P", str(source)], top)
-        key = "\0".join([version.stdout, *flags, preprocessed])
-        program = cache_root() / "kernels" / hashlib.sha256(key.encode()).hexdigest()
-        if not program.is_file():
-            program.parent.mkdir(parents=True, exist_ok=True)
-            made = Path(tempfile.mkdtemp(dir=program.parent)) / "program"
-            try:
-                _run([*command, str(source), "-o", str(made)], top)
-                made.replace(program)  # at once: another process may want it now
-            finally:
-                shutil.rmtree(made.parent)
+    preprocessed = _run([*command, "-E", "-P"], text, top)
+    key = "\0".join([version.stdout, *flags, preprocessed])
+    program = cache_root() / "kernels" / hashlib.sha256(key.encode()).hexdigest()
+    if not program.is_file():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=program.parent) as folder:
+            made = Path(folder, "program")
+            _run([*command, "-o", str(made)], text, top)
+            made.replace(program)  # at once: another process may want it now
     return program
 
 
-def _run(command: Sequence[str], top: str) -> str:
-    """What the compiler prints."""
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+def _run(command: Sequence[str], text: str, top: str) -> str:
+    """What the compiler prints for a C++ text."""
+    done = subprocess.run(
+        [*command, "-x", "c++", "-"], input=text, capture_output=True, text=True, errors="replace"
+    )
     if done.returncode:
         raise KernelError(f"{top} does not compile:\n{done.stderr.strip()}")
     return done.stdout

@@ -103,15 +103,15 @@ class Server {
         if (in_.size() == before) throw std::runtime_error("the top returns without reading");
         take();
         const std::vector<std::string> left = hls::emulated::Listed::left_over(in_);
-        if (!left.empty()) throw std::runtime_error(left.front() + " when the top returns");
+        if (!left.empty()) throw std::runtime_error(left.front());
       }
       if (!begun_.empty())
         throw std::runtime_error(
             "the packet has been read, and stream 'm_axis' has no TLAST: a "
             "DMA would receive for ever");
     } catch (const std::exception& error) {
-      throw std::runtime_error(std::string(error.what()) + " (call " + std::to_string(call) +
-                               " for a packet of " + std::to_string(beats) + " beats)");
+      throw std::runtime_error(std::string(error.what()) + " (in call " + std::to_string(call) +
+                               ", beats of the packet: " + std::to_string(beats) + ")");
     }
     return std::exchange(packets_, {});
   }
@@ -149,9 +149,9 @@ class Server {
       if (!good) {
         char text[160];
         std::snprintf(text, sizeof text,
-                      "beat %zu of a packet on stream 'm_axis' has TKEEP 0x%llx and %s TLAST: all "
+                      "beat %zu of a packet on stream 'm_axis' has TKEEP 0x%llx and %sTLAST: all "
                       "of a beat must be kept, or in the last one its first bytes (keep = -1)",
-                      begun_.size() / kBytes, (unsigned long long)keep, beat.last ? "" : "no");
+                      begun_.size() / kBytes, (unsigned long long)keep, beat.last ? "" : "no ");
         throw std::runtime_error(text);
       }
       return count;

@@ -44,7 +44,8 @@ class Listed {
 
  private:
   std::string line(size_t tokens) const {
-    return "stream '" + name_ + "' is left with " + std::to_string(tokens) + " tokens in it";
+    return "stream '" + name_ +
+           "' is not empty when the top returns, tokens left: " + std::to_string(tokens);
   }
   static std::vector<Listed*>& alive() {
     static std::vector<Listed*> streams;
