@@ -69,7 +69,6 @@ class HlsTop:
         for path in paths:
             if not path.is_file():
                 raise FileNotFoundError(f"no file {path} with the source of the top {top!r}")
-        self.sources = paths
         self.top = top
         self.time_limit = time_limit
         folders = [f"-I{Path(folder).resolve()}" for folder in include]

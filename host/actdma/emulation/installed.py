@@ -84,9 +84,10 @@ class Emulation:
             for device in self._replaced:
                 Device.active_device = device
         self._replaced = None
-        self._program()
         self._remove_files()
         if os.getpid() == self._process:
+            with self.device.lock:
+                self._program()
             self.memory.close()
 
     def cycles(self, dma: str) -> int | None:
