@@ -65,6 +65,11 @@ bench: $(VENV)/built
 	$(BIN)/python benchmarks/step.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/memory.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/exact.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/ratios.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/layouts.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/blocks.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/holdings.py $(if $(DATA),--data $(DATA))
+	$(if $(DATA),$(BIN)/python benchmarks/density.py --data $(DATA))
 
 # The pages of docs/ as a site in build/docs.
 docs: $(VENV)/tested
@@ -95,6 +100,6 @@ help:
 	@echo 'make fuzz        each fuzzer of tests/fuzz for a minute, or for SECONDS=N'
 	@echo 'make sanitize    the tests under ASan and UBSan; ARGS="tests/test_native.py" for some'
 	@echo 'make csim        the HLS benches, without vendor tools'
-	@echo 'make bench       the tables of docs/performance.md and docs/fabric.md'
+	@echo 'make bench       the tables of docs/performance.md, docs/fabric.md and docs/evaluation.md'
 	@echo 'make docs        the documentation as a site in build/docs'
 	@echo 'make -C overlay BOARD=kv260   a bitstream, where Vitis and Vivado are installed'

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import publish, timed
+from common import publish, pyplot, timed
 
 import actdma
 from actdma.codecs import Bsr
@@ -76,16 +76,11 @@ def crossover(figures: list[dict[str, Any]]) -> str:
 
 def plot(figures: list[dict[str, Any]], what: str, path: Path) -> None:
     """Ratio over density, a line per block."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    figure, axes = pyplot().subplots(figsize=(8, 5), layout="constrained")
     blocks = list(dict.fromkeys(f["block"] for f in figures))
     for number, block in enumerate(blocks):
         points = [(f["density"], f["ratio"]) for f in figures if f["block"] == block]
-        colour = pyplot.get_cmap("viridis")(number / len(blocks))
+        colour = pyplot().get_cmap("viridis")(number / len(blocks))
         axes.plot(*zip(*points, strict=True), "o-", ms=4, color=colour, label=f"{block} x {block}")
     axes.axhline(1, color="0.4", lw=1)
     axes.annotate("dense product", (0.02, 1), xytext=(0, 4), textcoords="offset points")

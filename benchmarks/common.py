@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from rich.console import Console
@@ -86,8 +87,10 @@ def publish(
     figures: list,
     what: str,
     args: argparse.Namespace,
+    pictures: Sequence[tuple[Path | None, str]] = (),
 ) -> None:
-    """Print the table; figures go to ``args.json``, the table to ``args.docs``, if given."""
+    """Print the table; figures go to ``args.json``, the table to ``args.docs``, if given, and with
+    it links to ``pictures`` (file or None, what it shows)."""
     caption = f"{processor()}, {datetime.date.today()}: {what}"
     table = Table(*columns, title=title, caption=caption)
     for row in rows:
@@ -101,7 +104,18 @@ def publish(
         lines = [columns, ["---"] * len(columns), *rows]
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         command = shlex.join(["python", *sys.orig_argv[1:]])
-        update_section(args.docs, f"## {title}", f"{caption}.\n\n`{command}`\n\n{body}")
+        links = "".join(f"![{shows}]({file.name})\n\n" for file, shows in pictures if file)
+        update_section(args.docs, f"## {title}", f"{caption}.\n\n`{command}`\n\n{links}{body}")
+
+
+def pyplot() -> ModuleType:
+    """`matplotlib.pyplot` that draws to files."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
 
 
 def update_section(path: Path, heading: str, body: str) -> None:

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish
+from common import publish, pyplot
 from torch.distributed._tools.mem_tracker import MemTracker
 from tqdm import tqdm
 from variants import VARIANTS, Trial
@@ -184,16 +184,11 @@ def cells(figures: dict[str, Any], plain: dict[str, Any]) -> list[str]:
 
 def plot(figures: list[dict[str, Any]], path: Path) -> None:
     """Bars of the bytes held, as fractions of plain: a panel per dtype."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     figures = [f for f in figures if f["order"] == "contiguous"]
     dtypes, networks, rows = (
         list(dict.fromkeys(f[key] for f in figures)) for key in ("dtype", "network", "row")
     )
-    figure, panels = pyplot.subplots(
+    figure, panels = pyplot().subplots(
         len(dtypes),
         sharex=True,
         squeeze=False,
@@ -209,7 +204,7 @@ def plot(figures: list[dict[str, Any]], path: Path) -> None:
                 [found[network]["held_of_plain"] for network in networks],
                 width,
                 label=row,
-                color=pyplot.get_cmap("viridis")(number / len(rows)),
+                color=pyplot().get_cmap("viridis")(number / len(rows)),
             )
             panel.bar_label(bars, fmt="%.2f", fontsize=6, padding=1)
         panel.set_ylabel(f"{dtype}\nbytes held, of plain")

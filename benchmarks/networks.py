@@ -5,7 +5,10 @@ What a network needs lies in a folder (``--data``) that is no part of the projec
 - CIFAR ResNet-20, batch 128: its weights (`zoo.WEIGHTS`), and CIFAR-10 as `images.py` has it.
 - EfficientNet-Lite0, ImageNet weights, batch 8: the packages of `actdma[demo]`; photographs from
   `imagenet_samples.npz` (`images`, (n, 224, 224, 3), uint8), else those of scikit-image.
-- The features of SqueezeNet 1.1, batch 8: their weights, and `imagenet_samples.npz` as above.
+- SqueezeNet 1.1, batch 8: the weights of its features, the classifier's being random, and
+  `imagenet_samples.npz` as above.
+- AlexNet and Network in Network, batch 8, OverFeat, VGG-16 and GoogLeNet, batch 4, random weights:
+  photographs as above.
 - A transformer encoder with GELU (4 layers, width 256, random weights), batch 32: CIFAR-10, too.
 - A ReLU CNN, batch 128: CIFAR-10, too. Half of what a ReLU gives is zero; trained for 50 steps,
   more.
@@ -26,6 +29,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from images import CIFAR, CLASSES, cifar, cifar_labels, normalised, random_images
+from saved import Saved, saved_by
 from torch import nn
 from torch.nn import functional as F
 
@@ -64,8 +68,9 @@ class Network:
     ``build`` and ``images`` take the folder of the data, in which ``files`` must be, or None:
     random weights where there are no published ones, and random images. ``images`` gives
     (batch, 3, height, width), float32, or tokens, (batch, tokens), int64, of which the network
-    tells the next. ``blocks``: what activation checkpointing computes again, one by one. ``maps``:
-    it has feature maps, whose memory order matters.
+    tells the next. ``weights`` and ``source``: where those and these come from. ``blocks``: what
+    activation checkpointing computes again, one by one. ``maps``: it has feature maps, whose memory
+    order matters.
     """
 
     name: str
@@ -75,10 +80,18 @@ class Network:
     blocks: Callable[[nn.Module], Iterable[nn.Module]]
     files: tuple[str, ...] = ()
     maps: bool = True
+    weights: str = "random"
+    source: str = "CIFAR-10"
 
     def lacks(self, folder: Path) -> list[str]:
         """Those of its files that are not in ``folder``."""
         return [file for file in self.files if not (folder / file).exists()]
+
+    def origin(self, folder: Path | None) -> tuple[str, str]:
+        """Where its weights and images come from, in words."""
+        if self.files and (folder is None or self.lacks(folder)):
+            return "random", "stand-ins"
+        return self.weights, self.source
 
     def work(self, folder: Path | None, batch: int | None = None) -> Work:
         """What it computes on; random data where ``folder`` lacks something."""
@@ -121,6 +134,12 @@ def parser_of(doc: str, networks: Sequence[Network]) -> argparse.ArgumentParser:
     return parser
 
 
+def saved_by_network(network: Network, args: argparse.Namespace) -> list[Saved]:
+    """What a step of the network saves; ``args``: those of `parser_of`."""
+    work = network.work(args.data, args.batch)
+    return saved_by(work.model, work.images)
+
+
 def photographs(folder: Path | None, count: int) -> torch.Tensor:
     if folder is None or not (folder / PHOTOGRAPHS).exists():
         return load_images(None, count, LITE)
@@ -140,6 +159,11 @@ def half_photographs(folder: Path | None, count: int) -> torch.Tensor:
     return F.avg_pool2d(photographs(folder, count), 2)
 
 
+def photographs_of_231(folder: Path | None, count: int) -> torch.Tensor:
+    """Those of 224 x 224 interpolated to OverFeat's 231 x 231."""
+    return F.interpolate(photographs(folder, count), 231, mode="bilinear", antialias=True)
+
+
 def random_tokens(folder: Path | None, count: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randint(VOCABULARY, (count, CONTEXT), generator=generator)
@@ -156,9 +180,13 @@ RELU_CNN = Network(
     cifar,
     lambda model: model[:4],
     (CIFAR,),
+    weights="trained for 50 steps",
 )
 FRESH_RELU_CNN = dataclasses.replace(
-    RELU_CNN, name="ReLU CNN, initialised", build=lambda folder: zoo.build("relu-cnn")
+    RELU_CNN,
+    name="ReLU CNN, initialised",
+    build=lambda folder: zoo.build("relu-cnn"),
+    weights="random",
 )
 RESNET_20 = Network(
     "ResNet-20",
@@ -167,6 +195,7 @@ RESNET_20 = Network(
     cifar,
     residual_blocks,
     (CIFAR, zoo.WEIGHTS["resnet20"]),
+    weights="published",
 )
 SQUEEZENET_1_1 = Network(
     "SqueezeNet 1.1",
@@ -175,6 +204,8 @@ SQUEEZENET_1_1 = Network(
     squeezenet_photographs,
     lambda model: (m for m in model.modules() if isinstance(m, zoo.Fire)),
     (PHOTOGRAPHS, zoo.WEIGHTS["squeezenet"]),
+    weights="published, of the classifier random",
+    source="photographs",
 )
 EFFICIENTNET_LITE0 = Network(
     "EfficientNet-Lite0",
@@ -182,6 +213,8 @@ EFFICIENTNET_LITE0 = Network(
     lambda folder: load_model(DEFAULT_MODEL, 0)[0],
     photographs,
     lambda model: model._blocks,
+    weights="published",
+    source="photographs",
 )
 GELU_TRANSFORMER = Network(
     "GELU transformer",
@@ -199,6 +232,7 @@ RESNET_50 = Network(
     half_photographs,
     residual_blocks,
     (PHOTOGRAPHS,),
+    source="photographs",
 )
 MOBILENET_V2 = Network(
     "MobileNetV2",
@@ -207,6 +241,7 @@ MOBILENET_V2 = Network(
     half_photographs,
     lambda model: (m for m in model.modules() if isinstance(m, zoo.InvertedResidual)),
     (PHOTOGRAPHS,),
+    source="photographs",
 )
 VIT = Network(
     "ViT-Ti/4",
@@ -226,4 +261,30 @@ GPT = Network(
     random_tokens,
     lambda model: model.blocks,
     maps=False,
+    source="random tokens",
 )
+
+
+def _of_cdma(
+    title: str,
+    name: str,
+    batch: int,
+    images: Callable[[Path | None, int], torch.Tensor] = photographs,
+) -> Network:
+    """A network of cDMA (arXiv 1705.01626) that has no published weights here."""
+    return Network(
+        title,
+        batch,
+        lambda folder: zoo.build(name),
+        images,
+        lambda model: (m for m in model.modules() if isinstance(m, zoo.Inception)),
+        (PHOTOGRAPHS,),
+        source="photographs",
+    )
+
+
+ALEXNET = _of_cdma("AlexNet", "alexnet", 8)
+OVERFEAT = _of_cdma("OverFeat", "overfeat", 4, photographs_of_231)
+NIN = _of_cdma("NiN", "nin", 8)
+VGG_16 = _of_cdma("VGG-16", "vgg16", 4)
+GOOGLENET = _of_cdma("GoogLeNet", "googlenet", 4)

@@ -1,181 +1,211 @@
 """Compression ratios of what one training step of real networks saves, codec by codec.
 
-    python benchmarks/ratios.py --data FOLDER [--json FILE] [--docs docs/ratios.md]
+    python benchmarks/ratios.py --data FOLDER [--json FILE] [--docs docs/evaluation.md]
+        [--plot docs/ratios.png] [--layers docs/layers.png]
 
 Every floating-point storage that the forward pass in train mode saves and that has at least 1024
-elements is compressed once, parameters and buffers left out (as `actdma.offload` does), in frames
-of 4 MiB; the ratio is that of all raw to all compressed bytes, descriptors and trailers included.
-In a bfloat16 network some of them are float32 (float masks of dropout). `networks.py` says what
-the networks need of FOLDER; those whose files are not there are left out. Besides: the int64
-indices of a 2 x 2 max-pool of ReLU maps of 56 x 56 (normal noise).
+elements is compressed once, parameters and buffers left out (as `actdma.offload` does); the ratio
+is that of all raw to all compressed bytes, in frames of 4 MiB, descriptors and trailers included.
+The network computes in float32; what it saved is rounded to bfloat16 and float16, or quantised to
+int8: symmetrically, with one scale per tensor, the largest magnitude becoming 127. *auto* is zve,
+for int8 ints. *Element runs*, computed here and not built, is cDMA's run coding; *deflate* is
+zlib's level 1 in software, in one piece. *Best layer*: the highest ratio of a storage, and the
+module that saves it. `networks.py` says what the networks need of FOLDER; without it they compute
+on stand-ins. Besides: the int64 indices of a 2 x 2 max-pool of ReLU maps of 56 x 56 (normal noise).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from common import publish
-from images import CLASSES
+from common import publish, pyplot
+from saved import COMPRESSORS, Saved, Sizes, forward
 from torch.nn import functional as F
+from tqdm import tqdm
 
-import actdma
+from actdma.arrays import to_bytes
 from actdma.backend import Backend
-from actdma.codecs import best_codec
-from actdma.frame import FRAME_BYTES, Codec, DType, Frame
-from actdma.native import NativeBackend
+from actdma.frame import DType
 from networks import (
+    ALEXNET,
     EFFICIENTNET_LITE0,
     GELU_TRANSFORMER,
-    ORDERS,
+    GOOGLENET,
+    NIN,
+    OVERFEAT,
     RESNET_20,
     SQUEEZENET_1_1,
+    VGG_16,
     Network,
+    parser_of,
+    saved_by_network,
 )
 
-NETWORKS = (RESNET_20, GELU_TRANSFORMER, SQUEEZENET_1_1, EFFICIENTNET_LITE0)
-LEAST_ELEMENTS = 1024
-CODECS = (Codec.ZVC, Codec.RLE)  # and the best one of the dtype
-LONGEST_RUN = 128  # elements that a byte can tell of
+NETWORKS = (
+    *(RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0, GELU_TRANSFORMER),
+    *(ALEXNET, OVERFEAT, NIN, VGG_16, GOOGLENET),
+)
+DTYPES = (DType.float32, DType.bfloat16, DType.float16, DType.int8)
 COLUMNS = (
-    *("network", "dtype", "memory order", "MB", "zeros"),
-    *("element runs", "zvc", "rle", "zve or ints"),
+    *("network", "weights", "input", "dtype", "MB", "zeros"),
+    *COMPRESSORS,
+    *("best layer, zvc", "best layer, auto"),
 )
+COLOURS = {
+    "element runs": "#c9d3df",
+    "zvc": "#6ba3c8",
+    "rle": "#3b7ea8",
+    "auto": "#123f5f",
+    "deflate": "#d9822b",
+}
 
 
-def run_coded_bytes(elements: np.ndarray) -> int:
-    """Size under run coding by the element, as in cDMA: a byte per run of up to 128 elements that
-    are all zero or all not, followed by those that are not; raw where that is less."""
-    kept = elements != 0
-    borders = np.flatnonzero(kept[1:] != kept[:-1]) + 1
-    runs = np.diff(np.concatenate([[0], borders, [kept.size]]))
-    coded = int((-(-runs // LONGEST_RUN)).sum()) + int(np.count_nonzero(kept)) * elements.itemsize
-    return min(coded, elements.nbytes)
+def save(network: Network, folder: Path, backend: Backend, dtype: torch.dtype) -> None:
+    """A forward pass of the network in ``dtype``; what it saves goes through ``backend``."""
+    work = network.work(folder)
+    forward(work.model.to(dtype), work.images.to(dtype), backend)
 
 
-class Tally:
-    """A backend that adds up what the codecs make of those tensors that `best` suits best."""
-
-    name = "tally"
-
-    def __init__(self, best: Codec) -> None:
-        self.codecs = (*CODECS, best)
-        self.raw = self.elements = self.zeros = self.run_coded = 0
-        self._stored = dict.fromkeys(self.codecs, 0)
-        self._native = NativeBackend()
-
-    def compress(
-        self,
-        data: np.ndarray,
-        dtype: DType,
-        codec: Codec,
-        frame_bytes: int = FRAME_BYTES,
-        *into: Any,
-    ) -> Frame:
-        enough = data.size >= LEAST_ELEMENTS * dtype.itemsize
-        if enough and best_codec(dtype) == self.codecs[-1]:
-            elements = data.view(f"u{dtype.element_bytes}")
-            self.raw += data.size
-            self.elements += elements.size
-            self.zeros += elements.size - np.count_nonzero(elements)
-            self.run_coded += run_coded_bytes(elements)
-            for each in self.codecs:
-                self._stored[each] += self._native.compress(data, dtype, each, frame_bytes).nbytes
-        return self._native.compress(data, dtype, codec, frame_bytes, *into)
-
-    def decompress(self, frame: Frame, out: np.ndarray) -> None:
-        self._native.decompress(frame, out)
-
-    def ratios(self) -> dict[str, float]:
-        stored = {codec.name.lower(): self._stored[codec] for codec in self.codecs}
-        return {n: self.raw / size for n, size in {"runs": self.run_coded, **stored}.items()}
-
-
-def save(
-    network: Network,
-    folder: Path,
-    backend: Backend,
-    dtype: torch.dtype,
-    order: torch.memory_format = torch.contiguous_format,
-) -> None:
-    """A forward pass of the network; what it saves goes through ``backend``."""
-    torch.manual_seed(0)
-    model = network.build(folder).to(dtype).to(memory_format=order).train()
-    images = network.images(folder, network.batch).to(dtype).to(memory_format=order)
-    with actdma.offload(model, codec="zvc", backend=backend, min_bytes=LEAST_ELEMENTS):
-        F.cross_entropy(model(images).float(), torch.arange(len(images)) % CLASSES)
-
-
-def tally(network: Network, folder: Path, dtype: torch.dtype, order: torch.memory_format) -> Tally:
-    """What a forward pass of the network saves."""
-    counted = Tally(Codec.ZVE)
-    save(network, folder, counted, dtype, order)
-    return counted
-
-
-def pooling_indices() -> Tally:
+def pooling_indices() -> Saved:
     maps = F.relu(torch.randn(8, 64, 56, 56, generator=torch.Generator().manual_seed(0)))
     indices = F.max_pool2d(maps, 2, return_indices=True)[1]
-    tally = Tally(Codec.INTS)
-    tally.compress(indices.numpy().reshape(-1).view(np.uint8), DType.int64, Codec.ZVC)
-    return tally
+    return Saved("pooling", "", tuple(indices.shape), DType.int64, to_bytes(indices)[0])
 
 
-def measurements(folder: Path) -> Iterator[tuple[str, DType, str, Tally]]:
-    """(network, dtype, memory order, what it came to); a line for what cannot be run"""
-    for network in NETWORKS:
-        name = f"{network.name}, batch {network.batch}"
-        if lacking := network.lacks(folder):
-            print(f"{name} is left out: {folder} lacks {', '.join(lacking)}")
-            continue
-        for dtype in (DType.float32, DType.bfloat16):
-            for order in ORDERS if network.maps else ["contiguous"]:
-                counted = tally(network, folder, getattr(torch, dtype.name), ORDERS[order])
-                yield name, dtype, order, counted
-    yield "indices of a 2 x 2 max-pool, 56 x 56 maps", DType.int64, "contiguous", pooling_indices()
+def measured(
+    name: str, origin: tuple[str, str], kept: Sequence[Saved], dtype: DType
+) -> dict[str, Any]:
+    """Ratios of ``kept`` in ``dtype``, of each and of all together."""
+    sizes = [Sizes.of(saved.cast(dtype)) for saved in tqdm(kept, unit="storage", leave=False)]
+    total = Sizes.total(sizes)
+    layers = [
+        {
+            "module": saved.module,
+            "operator": saved.operator,
+            "shape": saved.shape,
+            "raw_bytes": size.raw,
+            "density": size.density,
+            "ratios": size.ratios,
+        }
+        for saved, size in zip(kept, sizes, strict=True)
+    ]
+    return {
+        "network": name,
+        "weights": origin[0],
+        "input": origin[1],
+        "dtype": dtype.name,
+        "raw_bytes": total.raw,
+        "zeros": 1 - total.density,
+        "ratios": total.ratios,
+        "layers": layers,
+    }
+
+
+def cells(found: dict[str, Any]) -> list[str]:
+    best = {
+        codec: max(found["layers"], key=lambda layer, codec=codec: layer["ratios"][codec])
+        for codec in ("zvc", "auto")
+    }
+    return [
+        *(found[name] for name in ("network", "weights", "input", "dtype")),
+        f"{found['raw_bytes'] / 1e6:.1f}",
+        f"{found['zeros']:.0%}",
+        *(f"{ratio:.3f}" for ratio in found["ratios"].values()),
+        *(f"{layer['ratios'][codec]:.2f} ({layer['module']})" for codec, layer in best.items()),
+    ]
+
+
+def plot(figures: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write a PNG: the ratio of each network, by dtype and compressor."""
+    networks = list(dict.fromkeys(f["network"] for f in figures))
+    figure, panels = pyplot().subplots(2, 2, figsize=(16, 9), sharey=True, layout="constrained")
+    for panel, dtype in zip(panels.flat, DTYPES, strict=True):
+        chosen = {f["network"]: f for f in figures if f["dtype"] == dtype.name}
+        for number, (codec, colour) in enumerate(COLOURS.items()):
+            places = [place + (number - 2) * 0.16 for place in range(len(networks))]
+            heights = [chosen[name]["ratios"][codec] for name in networks]
+            panel.bar(places, heights, 0.16, color=colour, label=codec)
+        panel.axhline(1, color="black", linewidth=0.6)
+        labels = [
+            f"{name.partition(',')[0]}\n{_short(chosen[name]['weights'])}" for name in networks
+        ]
+        panel.set_xticks(range(len(networks)), labels, fontsize=8, rotation=25)
+        panel.set_title(dtype.name)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("raw bytes per compressed byte, measured")
+    panels[0, 0].legend(frameon=False, ncols=len(COLOURS))
+    figure.savefig(path, dpi=90)
+
+
+def plot_layers(figures: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write a PNG: the ratio of each storage of each network in float32, in the order of saving."""
+    chosen = [f for f in figures if f["dtype"] == DType.float32.name]
+    rows = -(-len(chosen) // 3)
+    figure, panels = pyplot().subplots(
+        rows, 3, figsize=(17, 3.6 * rows), squeeze=False, layout="constrained"
+    )
+    for panel in panels.flat[len(chosen) :]:
+        panel.set_visible(False)
+    for panel, found in zip(panels.flat, chosen, strict=False):
+        for codec in ("zvc", "auto", "deflate"):
+            heights = [layer["ratios"][codec] for layer in found["layers"]]
+            panel.step(range(len(heights)), heights, where="mid", color=COLOURS[codec], label=codec)
+        step = -(-len(found["layers"]) // 14)
+        names = [layer["module"] for layer in found["layers"]][::step]
+        ticks = range(0, len(found["layers"]), step)
+        panel.set_xticks(ticks, names, rotation=40, ha="right", fontsize=7, rotation_mode="anchor")
+        panel.set_yscale("log")
+        panel.axhline(1, color="black", linewidth=0.6)
+        panel.set_yticks((1, 2, 4, 8, 16), ("1", "2", "4", "8", "16"))
+        panel.minorticks_off()
+        panel.set_title(f"{found['network']}, weights: {_short(found['weights'])}", fontsize=10)
+        panel.spines[["top", "right"]].set_visible(False)
+    for row in panels:
+        row[0].set_ylabel("ratio, float32, measured")
+    panels[0, 0].legend(frameon=False)
+    figure.savefig(path, dpi=80)
+
+
+def _short(weights: str) -> str:
+    return weights.partition(",")[0]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        metavar="FOLDER",
-        help="weights and images: see the head of networks.py",
+    parser = parser_of(__doc__, NETWORKS)
+    parser.add_argument("--plot", type=Path, help="draw the networks' ratios to this PNG")
+    parser.add_argument("--layers", type=Path, help="draw each layer's ratio to this PNG")
+    args: argparse.Namespace = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    figures = []
+    for network in tqdm([n for n in NETWORKS if n.name in args.network], unit="network"):
+        kept = saved_by_network(network, args)
+        name = f"{network.name}, batch {args.batch or network.batch}"
+        origin = network.origin(args.data)
+        figures += [measured(name, origin, kept, dtype) for dtype in DTYPES]
+    if args.plot:
+        plot(figures, args.plot)
+    if args.layers:
+        plot_layers(figures, args.layers)
+    indices = measured(
+        "indices of a 2 x 2 max-pool, 56 x 56 maps", ("", "noise"), [pooling_indices()], DType.int64
     )
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
-    args = parser.parse_args()
-    rows, figures = [], []
-    for network, dtype, order, counted in measurements(args.data):
-        zeros = counted.zeros / counted.elements
-        ratios = counted.ratios()
-        size = f"{counted.raw / 1e6:.1f}"
-        cells = (f"{ratio:.3f}" for ratio in ratios.values())
-        rows.append([network, dtype.name, order, size, f"{zeros:.0%}", *cells])
-        figures.append(
-            {
-                "network": network,
-                "dtype": dtype.name,
-                "order": order,
-                "raw_bytes": counted.raw,
-                "zeros": zeros,
-                "ratios": ratios,
-            }
-        )
-        print(*rows[-1], sep=", ", flush=True)
+    figures.append(indices)
     publish(
         "What a training step saves",
         COLUMNS,
-        rows,
+        [cells(found) for found in figures],
         figures,
         "raw bytes per compressed byte, measured, storages of at least 1024 elements, 4 MiB frames",
         args,
+        [
+            (args.plot, "Ratios by network, dtype and compressor"),
+            (args.layers, "Ratios by layer in float32"),
+        ],
     )
 
 

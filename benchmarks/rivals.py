@@ -22,12 +22,12 @@ import importlib.util
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from common import aligned, aligned_ones, memcpy_seconds, publish, timed
 from ratios import save
+from saved import Collector
 
 from actdma.backend import compress_bound
 from actdma.codecs import best_codec
@@ -169,27 +169,10 @@ def compressors(codec: Codec, dtype: DType, raw: np.ndarray) -> Iterator[Compres
     yield numpy_mask(dtype)
 
 
-class Collector:
-    """A backend that keeps a copy of every floating-point tensor it compresses."""
-
-    name = "collector"
-
-    def __init__(self) -> None:
-        self.tensors: list[np.ndarray] = []
-
-    def compress(self, data: np.ndarray, dtype: DType, *how: Any) -> Frame:
-        if best_codec(dtype) == Codec.ZVE:
-            self.tensors.append(data.copy())
-        return NATIVE.compress(data, dtype, *how)
-
-    def decompress(self, frame: Frame, out: np.ndarray) -> None:
-        NATIVE.decompress(frame, out)
-
-
 def saved(network: Network, folder: Path, dtype: DType) -> list[np.ndarray]:
     collector = Collector()
     save(network, folder, collector, getattr(torch, dtype.name))
-    return collector.tensors
+    return [data for data, kind in collector.taken if best_codec(kind) == Codec.ZVE]
 
 
 def is_relu(tensor: np.ndarray) -> bool:

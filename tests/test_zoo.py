@@ -108,7 +108,7 @@ def test_side_of_the_last_convolutions_maps(name, options, side, last):
 
 
 def test_the_order_of_layers():
-    names = [name for name, _ in zoo.build("alexnet", side=32, width=0.25).named_children()]
+    names = [name for name, _ in zoo.build("alexnet", width=0.25).named_children()]
     assert names[:8] == ["conv1", "relu1", "norm1", "pool1", "conv2", "relu2", "norm2", "pool2"]
     assert names[-7:] == ["fc6", "relu6", "dropout6", "fc7", "relu7", "dropout7", "fc8"]
 

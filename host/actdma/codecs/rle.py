@@ -1,7 +1,7 @@
 """Zero-value compression with the runs taken out of its mask (docs/format.md, tag plane).
 
 cDMA (arXiv 1705.01626) codes runs of zero elements; here they are runs of 32 in the mask's words,
-which hardware can do at line rate. docs/ratios.md compares the two.
+which hardware can do at line rate. docs/evaluation.md compares the two.
 """
 
 from __future__ import annotations

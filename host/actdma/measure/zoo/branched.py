@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from .layers import is_small, kaiming, named
+from .layers import is_small, kaiming, named, small_logits
 
 
 class Fire(nn.Module):
@@ -51,7 +51,9 @@ def squeezenet(classes: int = 1000, side: int = 224) -> nn.Sequential:
         *(("dropout9", nn.Dropout(0.5)), ("conv10", nn.Conv2d(512, classes, 1))),
         *(("relu10", nn.ReLU()), ("mean", nn.AdaptiveAvgPool2d(1)), ("flat", nn.Flatten())),
     )
-    return kaiming(named((("features", named(features)), *head)))
+    model = kaiming(named((("features", named(features)), *head)))
+    small_logits(model.conv10)
+    return model
 
 
 class Inception(nn.Module):
@@ -85,7 +87,8 @@ def _branch(before: int, *layers: tuple[int, int]) -> nn.Sequential:
 def googlenet(classes: int = 1000, side: int = 224) -> nn.Sequential:
     """GoogLeNet (Szegedy et al., arXiv 1409.4842, table 1) without its auxiliary classifiers.
 
-    ``side`` 32: the first convolution is one of 3 x 3, and it and the first pooling do not stride.
+    ``side`` 32: the first convolution is one of 3 x 3, it and the first pooling do not stride, and
+    responses are not normalised, as in `plain`.
     """
     small = is_small(side, 224)
 
@@ -93,7 +96,7 @@ def googlenet(classes: int = 1000, side: int = 224) -> nn.Sequential:
         return nn.MaxPool2d(3, 2, ceil_mode=True)
 
     def norm() -> nn.Module:
-        return nn.LocalResponseNorm(5, 1e-4, 0.75, 1)
+        return nn.Identity() if small else nn.LocalResponseNorm(5, 1e-4, 0.75, 1)
 
     layers = [
         ("conv1", nn.Conv2d(3, 64, 3, 1, 1) if small else nn.Conv2d(3, 64, 7, 2, 3)),

@@ -23,6 +23,12 @@ def kaiming(model: nn.Module) -> nn.Module:
     return model
 
 
+def small_logits(convolution: nn.Conv2d) -> None:
+    """Initialise ``convolution``, whose maps' means are the logits, by what goes into it: by what
+    comes out, as in `kaiming`, the logits of few classes would be large from the start."""
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+
+
 def named(layers: Iterable[tuple[str, nn.Module]]) -> nn.Sequential:
     """``layers`` one after the other, by their names."""
     return nn.Sequential(OrderedDict(layers))

@@ -1,8 +1,9 @@
 """Networks of convolutions, ReLU and pooling in one line, as cDMA (arXiv 1705.01626) measures them.
 
 None is normalised by batch. ``side``: of the images, 32 or the paper's; for 32 x 32 the first
-strides and poolings are left out and the layers in front of the logits are narrower. ``width``
-multiplies the channels of every layer but the last.
+strides and poolings are left out, the layers in front of the logits are narrower, and AlexNet does
+not normalise responses (arXiv 1409.1556, section 4.1, finds no gain in that). ``width`` multiplies
+the channels of every layer but the last.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from torch import nn
 
-from .layers import is_small, kaiming, named
+from .layers import is_small, kaiming, named, small_logits
 
 Layers = Iterator[tuple[str, nn.Module]]
 
@@ -48,7 +49,7 @@ def alexnet(classes: int = 1000, side: int = 224, width: float = 1.0) -> nn.Sequ
             groups = 2 if number in (2, 4, 5) else 1
             yield f"conv{number}", nn.Conv2d(before, count, *size, groups=groups)
             yield f"relu{number}", nn.ReLU()
-            if number <= 2:
+            if number <= 2 and not small:
                 yield f"norm{number}", nn.LocalResponseNorm(5, 1e-4, 0.75, 2)
             if number in (1, 2, 5):
                 yield f"pool{number}", nn.MaxPool2d(3, 2, 1 if small else 0)
@@ -111,7 +112,9 @@ def nin(classes: int = 1000, side: int = 224, width: float = 1.0) -> nn.Sequenti
         yield "mean", nn.AdaptiveAvgPool2d(1)
         yield "flat", nn.Flatten()
 
-    return kaiming(named(layers()))
+    model = kaiming(named(layers()))
+    small_logits(model.get_submodule(f"conv{len(stages)}c"))
+    return model
 
 
 def vgg16(classes: int = 1000, side: int = 224, width: float = 1.0) -> nn.Sequential:
