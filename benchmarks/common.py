@@ -99,8 +99,7 @@ def publish(
     console.width = max(console.width, 120)
     console.print(table)
     if args.json:
-        table_of = {"title": title, "caption": caption, "columns": [*columns], "rows": [*rows]}
-        args.json.write_text(json.dumps({**table_of, "figures": figures}, indent=2) + "\n")
+        args.json.write_text(json.dumps({"caption": caption, "figures": figures}, indent=2) + "\n")
     if args.docs:
         lines = [columns, ["---"] * len(columns), *rows]
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)

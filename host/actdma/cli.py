@@ -54,7 +54,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_measure(commands)
     _add_simulate(commands)
-    _add_report(commands)
     _add_fetch(commands)
     return parser
 
@@ -196,35 +195,6 @@ def _add_simulate(commands: argparse._SubParsersAction) -> None:
     add("--trace", type=Path, metavar="PATH", help="write the timelines for Perfetto")
     add("--plot", type=Path, metavar="PATH", help="write the timelines as a picture")
     parser.set_defaults(run=_simulate)
-
-
-def _add_report(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
-        "report",
-        help="a folder of results as one HTML page",
-        description="Puts what `actdma measure --json`, `actdma simulate --json` and the "
-        "benchmarks have written into one page, with charts, that works without a network.",
-    )
-    parser.add_argument(
-        "results", type=Path, metavar="FOLDER", help="with JSON files, at any depth"
-    )
-    parser.add_argument(
-        "--out", default="report.html", metavar="FILE", help="(default %(default)s)"
-    )
-    parser.set_defaults(run=_report)
-
-
-def _report(options: argparse.Namespace) -> int:
-    with _missing_extra():
-        from .measure import InputError, page
-    try:
-        notices = page.write_page(options.results, options.out)
-    except (InputError, ImportError, OSError) as error:
-        raise UsageError(str(error)) from error
-    for notice in notices:
-        print(f"actdma: {notice}", file=sys.stderr)
-    print(options.out)
-    return 0
 
 
 def _add_fetch(commands: argparse._SubParsersAction) -> None:
