@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import platform
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,16 +16,6 @@ from ..backend import Backend
 from ..version import VERSION
 
 JSON_FORMAT = 1
-
-
-class Work(NamedTuple):
-    """What was done for a record: "compress", "decompress" or "make again"; by which ``thread``;
-    when it began, by `time.perf_counter`, and how long it took."""
-
-    what: str
-    thread: int
-    began: float
-    seconds: float
 
 
 @dataclasses.dataclass
@@ -44,8 +30,7 @@ class Record:
     enough; ``raw_bytes``: of that, what goes through the codec, none where it is "made again".
     ``zero_fraction``: of its elements, of one kept by a sample. ``decompress_s`` and
     ``decompress_cycles`` are those of the latest decoding, None before it; cycles are None where no
-    fabric was used. ``bit_identical`` is None where nobody compared. ``work``: all that was done,
-    in order; not in the JSON.
+    fabric was used. ``bit_identical`` is None where nobody compared.
     """
 
     index: int
@@ -68,19 +53,6 @@ class Record:
     compress_cycles: int | None = None
     decompress_cycles: int | None = None
     bit_identical: bool | None = None
-    work: list[Work] = dataclasses.field(default_factory=list, repr=False)
-
-    @contextlib.contextmanager
-    def working(self, what: str) -> Iterator[None]:
-        """Note how long the block takes; see `Work`."""
-        began = time.perf_counter()
-        yield
-        seconds = time.perf_counter() - began
-        self.work.append(Work(what, threading.get_ident(), began, seconds))
-        if what == "compress":
-            self.compress_s = seconds
-        elif what == "decompress":
-            self.decompress_s = seconds
 
     @property
     def ratio(self) -> float | None:
@@ -89,9 +61,7 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as in the JSON."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        del fields["work"]
-        return {**fields, "shape": list(self.shape), "ratio": self.ratio}
+        return {**dataclasses.asdict(self), "shape": list(self.shape), "ratio": self.ratio}
 
 
 class NoGain(NamedTuple):
@@ -189,48 +159,6 @@ class Report:
         """Write the report to ``path``."""
         Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n")
 
-    def to_chrome_trace(self, path: str | os.PathLike) -> None:
-        """Write what was done when, and by which thread, to ``path``: Chrome's trace events, which
-        Perfetto (ui.perfetto.dev) reads. Measured; times begin with the first that was packed."""
-        work = [(record, done) for record in self.records for done in record.work]
-        first = min((done.began for _, done in work), default=0.0)
-        threads = list(dict.fromkeys(done.thread for _, done in work))
-        names = [("process_name", 0, "actdma, measured")]
-        names += [("thread_name", n, f"thread {n}") for n in range(len(threads))]
-        events = [
-            {"ph": "M", "name": name, "pid": 0, "tid": thread, "args": {"name": text}}
-            for name, thread, text in names
-        ]
-        events += [
-            {
-                "ph": "X",
-                "name": f"{done.what} {record.module or record.operator or ''}".rstrip(),
-                "cat": done.what,
-                "pid": 0,
-                "tid": threads.index(done.thread),
-                "ts": (done.began - first) * 1e6,  # microseconds
-                "dur": done.seconds * 1e6,
-                "args": {
-                    "tensor": f"{'x'.join(map(str, record.shape))} {record.dtype}",
-                    "codec": record.codec,
-                    "raw bytes": record.raw_bytes,
-                    "stored bytes": record.stored_bytes,
-                },
-            }
-            for record, done in work
-        ]
-        Path(path).write_text(json.dumps({"traceEvents": events}) + "\n")
-
-    def log(self, writer: Any, step: int) -> None:
-        """Write ratio, bytes held for backward at the peak, and seconds that forward and backward
-        waited, as scalars of ``step`` to ``writer``: TensorBoard's `SummaryWriter`, or anything
-        with its `add_scalar`."""
-        totals = self.totals()
-        stall = {"stall_s": self.pack_s + self.unpack_s}
-        for name, value in {**{n: totals[n] for n in _LOGGED}, **stall}.items():
-            if value is not None:
-                writer.add_scalar(f"actdma/{name}", value, step)
-
     def __str__(self) -> str:
         from .text import plain  # which reads reports
 
@@ -243,7 +171,6 @@ class Report:
         )
 
 
-_LOGGED = ("ratio", "held_bytes_peak", "plain_bytes", "stored_bytes", "faults")
 _TIMES = ("compress_s", "decompress_s", "compress_cycles", "decompress_cycles")
 
 

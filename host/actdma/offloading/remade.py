@@ -168,7 +168,7 @@ class Remade(Span):
         self._digest = digest(Source(t).bytes(0, made.form.nbytes)) if verify else None
 
     def _bring(self) -> Decoded:
-        with _threads(self._threads), self.record.working("make again"):
+        with _threads(self._threads):
             t = self._again.get()
         if Form.of(t) != self._form or not is_whole(t):
             raise RuntimeError(f"{self.record.operator} gave {Form.of(t)}, it was {self._form}")
