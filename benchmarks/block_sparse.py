@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import publish, pyplot, timed
+from common import Study, publish, pyplot, timed
 
 import actdma
 from actdma.codecs import Bsr
@@ -29,6 +29,7 @@ from actdma.frame import BsrShape
 from actdma.native import _native
 from actdma.offloading.block_sparse import weight_gradient
 
+STUDY = Study("block_sparse", "Block-sparse weight gradient", "measured")
 COLUMNS = ("block", "density", "kept MiB", "sparse ms", "dense ms", "ratio", "crossover")
 DENSITIES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
@@ -133,7 +134,7 @@ def main() -> None:
         f"measured, fp32, rows x outputs x columns {' x '.join(map(str, args.size))}, {args.isa}, "
         f"{args.threads} threads, PyTorch {torch.__version__}, medians of {args.rounds}"
     )
-    publish("Block-sparse weight gradient", COLUMNS, rows, figures, what, args)
+    publish(STUDY, COLUMNS, rows, figures, what, args)
     if args.plot:
         plot(figures, what, args.plot)
 

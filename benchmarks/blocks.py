@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish, pyplot
+from common import Study, publish, pyplot
 from counted import zvc_bytes, zve_bytes
 from saved import Saved
 from tqdm import tqdm
@@ -38,6 +38,7 @@ DTYPES = (DType.float32, DType.bfloat16)
 BLOCKS = tuple(1 << bits for bits in range(9, 17))  # bytes
 GROUPS = (8, 16, 32, 64, 128)  # elements
 GROUP = 32
+STUDY = Study("blocks", "Block and group sizes", "measured")
 COLUMNS = (
     *("network", "weights", "input", "dtype", "codec"),
     *(f"blocks of {block}" for block in BLOCKS),
@@ -127,7 +128,7 @@ def main() -> None:
         plot(figures, args.plot)
     what = "raw bytes per byte of payload, counted on measured tensors"
     pictures = [(args.plot, "Ratios over block and group sizes")]
-    publish("Block and group sizes", COLUMNS, rows, figures, what, args, pictures)
+    publish(STUDY, COLUMNS, rows, figures, what, args, pictures)
 
 
 if __name__ == "__main__":

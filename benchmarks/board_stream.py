@@ -12,12 +12,13 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from common import publish, random_data
+from common import Study, publish, random_data
 
 import actdma
 from actdma.board import Board
 from actdma.frame import Codec, DType
 
+STUDY = Study("board_stream", "Board with its driver", "modelled")
 COLUMNS = (
     "frame",
     "way",
@@ -87,7 +88,7 @@ def main() -> None:
             f"{board.info()['clock_mhz']:.0f} MHz, one thread; break-even with the processor's own "
             f"codec at {board.break_even_bytes >> 10} KiB"
         )
-    publish("Board with its driver", COLUMNS, [row(e) for e in figures], figures, what, args)
+    publish(STUDY, COLUMNS, [row(e) for e in figures], figures, what, args)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import dataclasses
 import datetime
 import json
 import platform
@@ -19,6 +20,20 @@ from types import ModuleType
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+JSON_FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """What a table is of: ``name``, by which `actdma report` knows it, and its title.
+
+    ``kind``: "measured", "modelled", or "by column", where the columns' names say.
+    """
+
+    name: str
+    title: str
+    kind: str
 
 
 def timed(function: Callable[[], object]) -> float:
@@ -81,7 +96,7 @@ def processor() -> str:
 
 
 def publish(
-    title: str,
+    study: Study,
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
     figures: list,
@@ -89,23 +104,32 @@ def publish(
     args: argparse.Namespace,
     pictures: Sequence[tuple[Path | None, str]] = (),
 ) -> None:
-    """Print the table; figures go to ``args.json``, the table to ``args.docs``, if given, and with
-    it links to ``pictures`` (file or None, what it shows)."""
+    """Print the table; it goes with the figures to ``args.json``, and to ``args.docs``, there with
+    links to ``pictures`` (file or None, what it shows), if they are given.
+
+    `actdma report` reads the JSON: the study, ``what`` with processor and date as the caption, the
+    command, columns, rows (of text) and figures.
+    """
     caption = f"{processor()}, {datetime.date.today()}: {what}"
-    table = Table(*columns, title=title, caption=caption)
+    table = Table(*columns, title=study.title, caption=caption)
     for row in rows:
         table.add_row(*row)
     console = Console()
     console.width = max(console.width, 120)
     console.print(table)
+    command = shlex.join(["python", *sys.orig_argv[1:]])
     if args.json:
-        args.json.write_text(json.dumps({"caption": caption, "figures": figures}, indent=2) + "\n")
+        data = {"format": JSON_FORMAT, "study": dataclasses.asdict(study), "caption": caption}
+        data |= {"command": command, "columns": columns, "rows": rows, "figures": figures}
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(data, indent=2) + "\n")
     if args.docs:
         lines = [columns, ["---"] * len(columns), *rows]
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        command = shlex.join(["python", *sys.orig_argv[1:]])
         links = "".join(f"![{shows}]({file.name})\n\n" for file, shows in pictures if file)
-        update_section(args.docs, f"## {title}", f"{caption}.\n\n`{command}`\n\n{links}{body}")
+        update_section(
+            args.docs, f"## {study.title}", f"{caption}.\n\n`{command}`\n\n{links}{body}"
+        )
 
 
 def pyplot() -> ModuleType:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish, pyplot
+from common import Study, publish, pyplot
 from lossy.data import Data, batches, load
 from lossy.training import OPTIMISERS, Schedule, accuracy
 from saved import Sizes, saved_by
@@ -38,6 +38,7 @@ from actdma.measure import zoo
 FRACTIONS = (0, 0.01, 0.03, 0.06, 0.125, 0.25, 0.5, 0.75, 1)
 PROBES = 256
 DTYPES = (DType.float32, DType.bfloat16)
+STUDY = Study("density", "Density over training", "measured")
 COLUMNS = (
     *("network", "weights", "test accuracy, %", "density", "of the sparsest layer", "dtype"),
     *("zvc", "rle", "zve", "deflate"),
@@ -243,7 +244,7 @@ def main() -> None:
         + f" epochs; densities and ratios of {PROBES} images"
     )
     pictures = [(args.plot, "Density by layer over training")]
-    publish("Density over training", COLUMNS, table, figures, what, args, pictures)
+    publish(STUDY, COLUMNS, table, figures, what, args, pictures)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import memcpy_seconds, publish, random_data
+from common import Study, memcpy_seconds, publish, random_data
 
 import actdma
 from actdma.board import Board
 from actdma.frame import Codec, DType
 
+STUDY = Study("emulated_board", "Emulated board", "measured")
 COLUMNS = (
     "element",
     "zeros",
@@ -110,7 +111,7 @@ def main() -> None:
                 }
             )
     what = f"{args.mib} MiB, {args.lanes} lanes, one core, medians of {args.repeats}"
-    publish("Emulated board", COLUMNS, rows, figures, what, args)
+    publish(STUDY, COLUMNS, rows, figures, what, args)
 
 
 if __name__ == "__main__":

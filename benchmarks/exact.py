@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish
+from common import Study, publish
 from memory import DTYPES, MALLOC, TRIMMED, Row, in_fresh_process
 from step import compare, figures_of
 from torch import nn
@@ -48,6 +48,7 @@ from networks import (
 
 NETWORKS = (RELU_CNN, RESNET_20, RESNET_50, EFFICIENTNET_LITE0, MOBILENET_V2, VIT, GPT)
 ROWS = ("plain", "exact", "exact + auto")
+STUDY = Study("exact", "Exact: memory and cost of a training step", "measured")
 COLUMNS = (
     *("network", "dtype", "row", "held MB", "smaller", "peak MB", "smaller", "step, of plain"),
     *("tracker MB", "of plain", "RSS MB, trimmed", "of plain"),
@@ -137,7 +138,7 @@ def main() -> None:
         f"measured, {args.order}, {args.threads} threads, medians of {args.rounds} rounds; "
         f"{TRIMMED}; {'; '.join(inputs)}"
     )
-    publish("Exact: memory and cost of a training step", COLUMNS, table, figures, what, args)
+    publish(STUDY, COLUMNS, table, figures, what, args)
     if failures:
         sys.exit(f"gradients differ from the plain step's: {'; '.join(failures)}")
 

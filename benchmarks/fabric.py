@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from actdma.emulation._fabric import Engine
-from common import publish
+from common import Study, publish
 
 from actdma.arrays import Layout
 from actdma.codecs import Bsr, Pool, parameters, takes
@@ -38,6 +38,7 @@ from actdma.simulate.hardware import MM2S, S2MM
 
 DTYPES = (DType.float32, DType.bfloat16, DType.int64, DType.uint8)
 LANES = (2, 4, 8, 16)
+STUDY = Study("fabric", "Every codec on every board", "modelled")
 COLUMNS = (
     "codec",
     "elements",
@@ -217,7 +218,7 @@ def main() -> None:
                 }
             )
     what = f"all modelled, {args.kib} KiB of raw data per frame, half zeros"
-    publish("Every codec on every board", COLUMNS, rows, figures, what, args)
+    publish(STUDY, COLUMNS, rows, figures, what, args)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish, pyplot
+from common import Study, publish, pyplot
 from graph import LEAST_BYTES, Storage, holdings
 from torch.nn import functional as F
 from tqdm import tqdm
@@ -50,6 +50,7 @@ NETWORKS = (
 SHOWN = 5  # roles of a network, at most; the others are one row, as are those below
 LEAST_SHARE = 0.01
 OTHERS = "others"
+STUDY = Study("holdings", "What is saved, by operator", "measured")
 COLUMNS = ("network", "weights", "input", "role", "MB", "share", "zeros", "storages", "saves")
 
 
@@ -132,7 +133,7 @@ def main() -> None:
         plot(figures, args.plot)
     what = f"float32, measured, storages of at least {LEAST_BYTES} bytes"
     pictures = [(args.plot, "Shares of the bytes held for the backward pass, by role")]
-    publish("What is saved, by operator", COLUMNS, rows, figures, what, args, pictures)
+    publish(STUDY, COLUMNS, rows, figures, what, args, pictures)
 
 
 if __name__ == "__main__":

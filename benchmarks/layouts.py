@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish, pyplot
+from common import Study, publish, pyplot
 from saved import MAP_ORDERS, Sizes
 from tqdm import tqdm
 
@@ -35,6 +35,7 @@ NETWORKS = (RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0, ALEXNET, NIN)
 COLOURS = {"NCHW": "#123f5f", "NHWC": "#6ba3c8", "CHWN": "#d9822b"}
 COMPRESSORS = ("element runs", "zvc", "rle", "auto", "deflate")
 DTYPES = (DType.float32, DType.bfloat16)
+STUDY = Study("layouts", "Memory order of feature maps", "measured")
 COLUMNS = ("network", "weights", "input", "dtype", "MB", "order", *COMPRESSORS)
 
 
@@ -97,7 +98,7 @@ def main() -> None:
         plot(figures, args.plot)
     what = "raw bytes of feature maps per compressed byte, measured"
     pictures = [(args.plot, "Ratios by network, memory order and codec")]
-    publish("Memory order of feature maps", COLUMNS, rows, figures, what, args, pictures)
+    publish(STUDY, COLUMNS, rows, figures, what, args, pictures)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish, pyplot
+from common import Study, publish, pyplot
 from torch.distributed._tools.mem_tracker import MemTracker
 from tqdm import tqdm
 from variants import VARIANTS, Trial
@@ -61,6 +61,7 @@ ROWS_OF_CHANNELS_LAST = ("plain", "zvc", "auto", "exact", "exact + auto")
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 TRIMMED = f"trimmed: {' '.join(f'{name}={value}' for name, value in MALLOC.items())}"
 SECONDS = 600  # that a row may take
+STUDY = Study("memory", "Memory of a training step", "measured")
 COLUMNS = (
     *(
         "network",
@@ -262,7 +263,7 @@ def main() -> None:
         )
         + f"; {TRIMMED}"
     )
-    publish("Memory of a training step", COLUMNS, table, figures, what, args)
+    publish(STUDY, COLUMNS, table, figures, what, args)
     if args.plot:
         plot(figures, args.plot)
     if wrong:

@@ -23,13 +23,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import aligned, aligned_ones, compared, publish, random_data
+from common import Study, aligned, aligned_ones, compared, publish, random_data
 
 from actdma.codecs import parameters
 from actdma.frame import Codec, Descriptor, DType, Norm, PoolKind
 from actdma.native import _native
 
 OPERATIONS = ("compress", "compress + CRC", "decompress", "decompress + CRC")
+STUDY = Study("native", "Native codec", "measured")
 COLUMNS = ("codec", "data", "ISA", "ratio", *OPERATIONS, "memcpy")
 CODECS = ("zvc", "rle", "zve", "ints", "pool", "bsr")
 LOSSY = (Codec.POOL, Codec.BSR)
@@ -168,7 +169,7 @@ def main() -> None:
         f"GB/s of raw data (ratio to memcpy), measured, {args.mib} MiB, one thread, medians of "
         f"{args.repeats}"
     )
-    publish("Native codec", COLUMNS, rows, figures, what, args)
+    publish(STUDY, COLUMNS, rows, figures, what, args)
 
 
 if __name__ == "__main__":

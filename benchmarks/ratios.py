@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish, pyplot
+from common import Study, publish, pyplot
 from saved import COMPRESSORS, Saved, Sizes, forward
 from torch.nn import functional as F
 from tqdm import tqdm
@@ -50,6 +50,7 @@ NETWORKS = (
     *(ALEXNET, OVERFEAT, NIN, VGG_16, GOOGLENET),
 )
 DTYPES = (DType.float32, DType.bfloat16, DType.float16, DType.int8)
+STUDY = Study("ratios", "What a training step saves", "measured")
 COLUMNS = (
     *("network", "weights", "input", "dtype", "MB", "zeros"),
     *COMPRESSORS,
@@ -196,7 +197,7 @@ def main() -> None:
     )
     figures.append(indices)
     publish(
-        "What a training step saves",
+        STUDY,
         COLUMNS,
         [cells(found) for found in figures],
         figures,

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import aligned, aligned_ones, memcpy_seconds, publish, timed
+from common import Study, aligned, aligned_ones, memcpy_seconds, publish, timed
 from ratios import save
 from saved import Collector
 
@@ -35,6 +35,7 @@ from actdma.frame import Codec, DType, Frame
 from actdma.native import NativeBackend
 from networks import EFFICIENTNET_LITE0, RESNET_20, Network
 
+STUDY = Study("rivals", "Beside other compressors", "measured")
 COLUMNS = ("data", "compressor", "ratio", "compress", "decompress", "memcpy")
 NATIVE = NativeBackend()
 
@@ -228,7 +229,7 @@ def main() -> None:
             figures.append({"data": data, "compressor": one.name, "ratio": ratio, **rates})
             print(*rows[-1], sep=", ", flush=True)
     what = "GB/s of raw data (ratio to memcpy), measured, one thread, medians"
-    publish("Beside other compressors", COLUMNS, rows, figures, what, args)
+    publish(STUDY, COLUMNS, rows, figures, what, args)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import publish
+from common import Study, publish
 from matplotlib.figure import Figure
 from torch.nn import functional as F
 from tqdm import tqdm
@@ -244,10 +244,17 @@ def _first_below(gains: Sequence[float], level: float) -> str:
     return f"{np.interp(-level, [-g for g in gains], LINK_GBS):.0f}"
 
 
+def into(args: argparse.Namespace, name: str) -> argparse.Namespace:
+    """The arguments with the file of a table in place of the folder of all."""
+    return argparse.Namespace(docs=args.docs, json=args.json and args.json / f"{name}.json")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="see the head of networks.py")
-    parser.add_argument("--json", type=Path, help="write the headline's figures to this file")
+    parser.add_argument(
+        "--json", type=Path, metavar="FOLDER", help="write a file per table into this folder"
+    )
     parser.add_argument("--docs", type=Path, help="write the tables to this Markdown file")
     parser.add_argument("--plots", type=Path, help="write the pictures into this folder")
     args = parser.parse_args()
@@ -258,16 +265,27 @@ def main() -> None:
             f"{DEVICES[name].title} over PCIe 3 (12.8 GB/s), policy all, feature maps in float32; "
             "columns say what is modelled and what measured"
         )
-        publish(f"cDMA's headline on a {DEVICES[name].title}", COLUMNS, rows, figures, what, args)
+        title = f"cDMA's headline on a {DEVICES[name].title}"
+        study = Study("headline", title, "by column")
+        publish(study, COLUMNS, rows, figures, what, into(args, f"headline-{name}"))
     grids = break_even(networks)
     columns = (
         *("device", "precision", "ratio 1.5: 10 %, modelled", "1 %, modelled"),
         *("ratio 2.6: 10 %, modelled", "1 %, modelled"),
     )
     what = "GB/s of a link at which the mean gain over vDNN has come down to 10 % and to 1 %"
-    figures = [{"device": name, "gains": grid.tolist()} for name, grid in grids.items()]
-    args = argparse.Namespace(**{**vars(args), "json": None})
-    publish("Where compression stops paying", columns, link_table(grids), figures, what, args)
+    figures = [
+        {
+            "device": f"{DEVICES[name].title}, {precision_of(name)}",
+            "links": LINK_GBS.tolist(),
+            "ratios": RATIOS.tolist(),
+            "gains": grid.tolist(),
+        }
+        for name, grid in grids.items()
+    ]
+    study = Study("break-even", "Where compression stops paying", "modelled")
+    rows = link_table(grids)
+    publish(study, columns, rows, figures, what, into(args, "break-even"))
     if args.plots:
         plot(networks, grids, args.plots / "simulate_breakeven.png")
 

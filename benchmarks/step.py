@@ -28,15 +28,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from common import publish
+from common import Study, publish
 from tqdm import tqdm
 from variants import VARIANTS, Trial
 
-from actdma.offloading import Session
 from networks import GELU_TRANSFORMER, RESNET_20, Work, parser_of
 
 NETWORKS = (RESNET_20, GELU_TRANSFORMER)
 ROWS = tuple(name for name in VARIANTS if name != "save_on_cpu")
+STUDY = Study("step", "Cost of a training step", "measured")
 COLUMNS = (
     *("network", "row", "ms", "wall, of plain", "CPU, of plain", "hooks, of step"),
     *("ratio", "held MB", "of plain"),
@@ -62,7 +62,7 @@ class Stepper:
         self._optimiser.step()
         self.wall.append(time.perf_counter() - wall)
         self.cpu.append(time.process_time() - cpu)
-        self.hooks.append(hook_seconds(session) / self.wall[-1] if session else 0.0)
+        self.hooks.append(session.report().stall_s / self.wall[-1] if session else 0.0)
         return self.trial.gradients()
 
     def ratio(self) -> float:
@@ -70,12 +70,6 @@ class Stepper:
         records = self.held["records"]
         stored = sum(r["stored_bytes"] for r in records)
         return sum(r["raw_bytes"] for r in records) / stored if stored else 1.0
-
-
-def hook_seconds(session: Session) -> float:
-    """Seconds in packing and unpacking."""
-    report = session.report()
-    return report.pack_s + report.unpack_s
 
 
 def compare(
@@ -143,7 +137,7 @@ def main() -> None:
                     ]
                 )
     what = f"measured, float32, {args.threads} threads, medians of {args.rounds} rounds"
-    publish("Cost of a training step", COLUMNS, table, figures, what, args)
+    publish(STUDY, COLUMNS, table, figures, what, args)
     if failures:
         sys.exit(f"gradients differ from the plain step's: {'; '.join(failures)}")
 

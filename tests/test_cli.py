@@ -170,7 +170,7 @@ def test_results_that_cannot_be_written_are_refused_before_the_run(tmp_path, cap
     same = str(tmp_path / "same.png")
     for arguments, message in (
         (["--plot", "p.foo"], "--plot p.foo: allowed are names in .png, .pdf, .svg"),
-        (["--json", same, "--plot", same], "--json, --csv and --plot must be different files"),
+        (["--json", same, "--plot", same], "--json, --csv, --trace and --plot must be different files"),
         (["--json", "/proc/x.json"], "cannot write /proc/x.json"),
     ):
         assert main(["measure", *arguments]) == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import publish
+from common import Study, publish
 from tqdm import tqdm
 
 from networks import Work
@@ -150,8 +150,8 @@ class Command:
     def _publish(
         self, title: str, columns: Sequence[str], rows: list[list[str]], what: str
     ) -> None:
-        title = f"{self.experiment.title}: {title}"
-        publish(title, columns, rows, [], f"measured, CIFAR-10, {what}", self.args)
+        study = Study("lossy", f"{self.experiment.title}: {title}", "measured")
+        publish(study, columns, rows, [], f"measured, CIFAR-10, {what}", self.args)
 
     def _models(self) -> Iterator[tuple[str, torch.nn.Module]]:
         for start in self.args.starts:

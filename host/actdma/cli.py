@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_measure(commands)
     _add_simulate(commands)
+    _add_report(commands)
     _add_fetch(commands)
     return parser
 
@@ -131,6 +132,7 @@ def _add_measure(commands: argparse._SubParsersAction) -> None:
         help="records (default %(default)s)",
     )
     add("--csv", type=Path, metavar="PATH", help="records as CSV, too")
+    add("--trace", type=Path, metavar="PATH", help="what was packed when, for Perfetto")
     add(
         "--plot",
         type=Path,
@@ -197,6 +199,26 @@ def _add_simulate(commands: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=_simulate)
 
 
+def _add_report(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="a page of charts and tables of what the other commands and the benchmarks wrote",
+        description="Writes one HTML page, which works offline, of the JSON files in a folder: "
+        "those of `actdma measure`, of `actdma simulate` (--json, --trace) and of the scripts in "
+        "benchmarks/ (--json).",
+    )
+    add = parser.add_argument
+    add("folder", type=Path, metavar="RESULTS", help="with the JSON files")
+    add(
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        metavar="PATH",
+        help="the page (default %(default)s)",
+    )
+    parser.set_defaults(run=_report)
+
+
 def _add_fetch(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "fetch",
@@ -253,18 +275,34 @@ def _simulate(options: argparse.Namespace) -> int:
     return 0
 
 
+def _report(options: argparse.Namespace) -> int:
+    _check_outputs(options, ("out",))
+    with _missing_extra("report"):
+        from . import report
+    try:
+        notices = report.write_page(options.folder, options.out)
+    except report.ReportError as error:
+        raise UsageError(str(error)) from error
+    except OSError as error:
+        raise UsageError(f"cannot write {options.out}: {error.strerror}") from error
+    for notice in notices:
+        print(f"actdma: {notice.file}: {notice.why}", file=sys.stderr)
+    print(f"wrote {options.out}")
+    return 0
+
+
 @contextlib.contextmanager
-def _missing_extra() -> Iterator[None]:
-    """What cannot be imported is named, and the extra that brings it."""
+def _missing_extra(extra: str = "demo") -> Iterator[None]:
+    """What cannot be imported is named, and the ``extra`` that brings it."""
     try:
         yield
     except ImportError as error:
-        message = f"{error.name} is missing: pip install 'actdma[demo]'"
+        message = f"{error.name} is missing: pip install 'actdma[{extra}]'"
         raise UsageError(message if error.name else str(error)) from error
 
 
 def _measure(options: argparse.Namespace) -> int:
-    _check_outputs(options, ("json", "csv", "plot"))
+    _check_outputs(options, ("json", "csv", "trace", "plot"))
     with _missing_extra():
         from . import measure
     fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(measure.Options)}
@@ -277,6 +315,7 @@ def _measure(options: argparse.Namespace) -> int:
     measure.show(report)
     _write(options.json, report.to_json)
     _write(options.csv, functools.partial(measure.write_csv, report))
+    _write(options.trace, report.to_chrome_trace)
     _write(options.plot, functools.partial(measure.plot, report))
     same = report.gradients_identical and report.bit_identical() is not False
     return 0 if same else FOUND_DIFFERENCE
@@ -288,7 +327,7 @@ def _check_outputs(options: argparse.Namespace, names: Sequence[str]) -> None:
     if len({path.absolute() for path in paths}) < len(paths):
         *flags, last = (f"--{name.replace('_', '-')}" for name in names)
         raise UsageError(f"{', '.join(flags)} and {last} must be different files")
-    if options.plot is not None and options.plot.suffix not in PICTURES:
+    if "plot" in names and options.plot is not None and options.plot.suffix not in PICTURES:
         raise UsageError(f"--plot {options.plot}: allowed are names in {', '.join(PICTURES)}")
     for path in paths:
         try:

@@ -159,7 +159,7 @@ def compressed(
     """The frames of ``data`` (uint8, 1-D) in the arena of what is packed, noted in ``record``."""
     began = time.perf_counter()
     frame, record.backend = coder.compress(data, dtype, codec, memory.packed)
-    record.compress_s = time.perf_counter() - began
+    record.spent("compress", began)
     record.compress_cycles = frame.cycles
     record.stored_bytes = frame.nbytes
     record.zero_fraction = coder.zeros(frame, data) / max(data.size // dtype.element_bytes, 1)
@@ -170,8 +170,7 @@ def decompressed(frame: Frame, out: np.ndarray, coder: Coder, record: Record) ->
     """Write the data of ``frame`` to ``out`` (uint8, 1-D), noted in ``record``."""
     began = time.perf_counter()
     record.decompress_cycles = coder.decompress(frame, out)
-    record.decompress_s = time.perf_counter() - began
-    record.decompressions += 1
+    record.spent("decompress", began)
 
 
 def digest(data: np.ndarray) -> bytes:

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import platform
+import threading
+import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from ..backend import Backend
+from ..trace import Slice, write_trace
 from ..version import VERSION
 
 JSON_FORMAT = 1
+
+
+class Spell(NamedTuple):
+    """Time that a thread spent on a tensor; ``way``: "compress", "decompress" or "make again".
+
+    ``began``: when, in seconds of `time.perf_counter`. ``thread``: its identity and name.
+    """
+
+    way: str
+    began: float
+    seconds: float
+    thread: tuple[int, str]
 
 
 @dataclasses.dataclass
@@ -28,9 +44,10 @@ class Record:
     ``plain_bytes``: what PyTorch would hold, the whole storage, counted in the first record of a
     storage alone. ``form``: what is held of it, "values" where that is all, and ``why`` it is
     enough; ``raw_bytes``: of that, what goes through the codec, none where it is "made again".
-    ``zero_fraction``: of its elements, of one kept by a sample. ``decompress_s`` and
-    ``decompress_cycles`` are those of the latest decoding, None before it; cycles are None where no
-    fabric was used. ``bit_identical`` is None where nobody compared.
+    ``zero_fraction``: of its elements, of one kept by a sample. ``decompress_cycles`` are those of
+    the latest decoding, None before it; cycles are None where no fabric was used.
+    ``bit_identical`` is None where nobody compared. ``spells``: when it was worked on, in no file
+    but the trace.
     """
 
     index: int
@@ -47,12 +64,31 @@ class Record:
     stored_bytes: int = 0
     zero_fraction: float = 0.0
     saves: int = 0
-    decompressions: int = 0
-    compress_s: float = 0.0
-    decompress_s: float | None = None
     compress_cycles: int | None = None
     decompress_cycles: int | None = None
     bit_identical: bool | None = None
+    spells: list[Spell] = dataclasses.field(default_factory=list)
+
+    def spent(self, way: str, began: float) -> None:
+        """Note that this thread was at ``way`` from ``began`` (`time.perf_counter`) until now."""
+        seconds = time.perf_counter() - began
+        thread = threading.current_thread()
+        self.spells.append(Spell(way, began, seconds, (threading.get_ident(), thread.name)))
+
+    @property
+    def compress_s(self) -> float:
+        """Seconds of compressing; 0 where nothing was."""
+        return self._latest("compress") or 0.0
+
+    @property
+    def decompress_s(self) -> float | None:
+        """Seconds of the latest decoding; None before it."""
+        return self._latest("decompress")
+
+    @property
+    def decompressions(self) -> int:
+        """How often it was decoded, or made again."""
+        return sum(spell.way != "compress" for spell in self.spells)
 
     @property
     def ratio(self) -> float | None:
@@ -61,7 +97,42 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as in the JSON."""
-        return {**dataclasses.asdict(self), "shape": list(self.shape), "ratio": self.ratio}
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        del fields["spells"]
+        of_spells = ("decompressions", "compress_s", "decompress_s")
+        fields |= {name: getattr(self, name) for name in of_spells}
+        return {**fields, "shape": list(self.shape), "ratio": self.ratio}
+
+    def slices(self, start: float) -> list[Slice]:
+        """What was done with it, for a trace that starts at ``start`` (`time.perf_counter`)."""
+        details = {
+            "module": self.module,
+            "operator": self.operator,
+            "shape": list(self.shape),
+            "dtype": self.dtype,
+            "form": self.form,
+            "codec": self.codec,
+            "raw bytes": self.raw_bytes,
+            "stored bytes": self.stored_bytes,
+            "ratio": self.ratio,
+        }
+        name = self.module or self.operator or f"tensor {self.index}"
+        return [
+            Slice(f"{way} {name}", way, f"{thread} ({ident})", began - start, seconds, details)
+            for way, began, seconds, (ident, thread) in self.spells
+        ]
+
+    def _latest(self, way: str) -> float | None:
+        return next((spell.seconds for spell in reversed(self.spells) if spell.way == way), None)
+
+
+class ScalarWriter(Protocol):
+    """As `torch.utils.tensorboard.SummaryWriter`, or what Lightning's logger has as
+    ``experiment``."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Take a value of a step."""
+        ...
 
 
 class NoGain(NamedTuple):
@@ -105,6 +176,11 @@ class Report:
     def has_cycles(self) -> bool:
         """Whether a fabric has counted its cycles."""
         return any(r.compress_cycles is not None for r in self.records)
+
+    @property
+    def stall_s(self) -> float:
+        """Seconds that forward and backward spent in packing and unpacking."""
+        return self.pack_s + self.unpack_s
 
     def totals(self) -> dict[str, Any]:
         """Sums over all records; times and cycles are None where no record has them."""
@@ -159,6 +235,28 @@ class Report:
         """Write the report to ``path``."""
         Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n")
 
+    def to_chrome_trace(self, path: str | os.PathLike) -> None:
+        """Write when each tensor was compressed, decompressed and made again, and by which thread,
+        to ``path``, for Perfetto; measured, from the first of these on."""
+        start = min((s.began for r in self.records for s in r.spells), default=0.0)
+        slices = [each for record in self.records for each in record.slices(start)]
+        write_trace({"actdma": slices}, "measured", path)
+
+    def log(self, writer: ScalarWriter, step: int, prefix: str = "actdma") -> None:
+        """Give ``writer`` the scalars of a training step, under ``prefix/``.
+
+        "ratio": raw bytes per stored byte, left out where nothing went through a codec;
+        "held_bytes": the peak; "stall_s": seconds that forward and backward were held up.
+        """
+        scalars = {
+            "ratio": self.totals()["ratio"],
+            "held_bytes": self.held_bytes_peak,
+            "stall_s": self.stall_s,
+        }
+        for name, value in scalars.items():
+            if value is not None:
+                writer.add_scalar(f"{prefix}/{name}", value, step)
+
     def __str__(self) -> str:
         from .text import plain  # which reads reports
 
@@ -201,6 +299,7 @@ def environment(backend: Backend) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
@@ -168,11 +169,12 @@ class Remade(Span):
         self._digest = digest(Source(t).bytes(0, made.form.nbytes)) if verify else None
 
     def _bring(self) -> Decoded:
+        began = time.perf_counter()
         with _threads(self._threads):
             t = self._again.get()
         if Form.of(t) != self._form or not is_whole(t):
             raise RuntimeError(f"{self.record.operator} gave {Form.of(t)}, it was {self._form}")
-        self.record.decompressions += 1
+        self.record.spent("make again", began)
         if self._digest is not None:
             self._check(Source(t).bytes(0, self.nbytes), self._digest)
         return adopt(t, self._memory.held.add(self.nbytes))

@@ -109,7 +109,7 @@ class Study:
             }
             for row in self.rows
         ]
-        data = {"rows are": "modelled", "rows": rows, "inputs": self.inputs}
+        data = {"title": self.title, "rows are": "modelled", "rows": rows, "inputs": self.inputs}
         data["options"] = dataclasses.asdict(self.options)
         Path(path).write_text(json.dumps(data, indent=1, default=str) + "\n")
 

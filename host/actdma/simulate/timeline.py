@@ -10,11 +10,10 @@ and the events that it waits for have ended.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+
+from ..trace import Slice, write_trace
 
 STREAMS = ("compute", "to host", "to device")
 POLICIES: dict[str, Callable[[Stage], bool]] = {
@@ -143,38 +142,25 @@ class Timeline:
             levels.append((time, layers, nbytes))
         return levels
 
-    def to_chrome_trace(self, title: str = "step", process: int = 0) -> dict[str, Any]:
-        """Chrome's trace events, which Perfetto reads: a process with a thread for each stream."""
-        named = [("process_name", 0, f"{title}, modelled")]
-        named += [("thread_name", number, stream) for number, stream in enumerate(STREAMS)]
-        names = [
-            {"ph": "M", "name": name, "pid": process, "tid": number, "args": {"name": text}}
-            for name, number, text in named
-        ]
-        slices = [
-            {
-                "ph": "X",
-                "name": f"{event.kind} {event.name}".rstrip(),
-                "cat": event.kind,
-                "pid": process,
-                "tid": STREAMS.index(event.stream),
-                "ts": event.start * 1e6,  # microseconds
-                "dur": event.seconds * 1e6,
-                "args": {"layer": event.layer, "raw bytes": event.nbytes},
-            }
+    def slices(self) -> list[Slice]:
+        """The events for a trace, a thread for each stream."""
+        return [
+            Slice(
+                f"{event.kind} {event.name}".rstrip(),
+                event.kind,
+                event.stream,
+                event.start,
+                event.seconds,
+                {"layer": event.layer, "raw bytes": event.nbytes},
+            )
             for event in self.events
         ]
-        return {"traceEvents": names + slices}
 
 
 def write_chrome_trace(timelines: Mapping[str, Timeline], path: str | os.PathLike) -> None:
     """Write one trace of several timelines, by their titles, each a process of its own."""
-    events = [
-        event
-        for process, (title, timeline) in enumerate(timelines.items())
-        for event in timeline.to_chrome_trace(title, process)["traceEvents"]
-    ]
-    Path(path).write_text(json.dumps({"traceEvents": events}) + "\n")
+    slices = {title: timeline.slices() for title, timeline in timelines.items()}
+    write_trace(slices, "modelled", path)
 
 
 def oracle(stages: Sequence[Stage]) -> Timeline:
