@@ -51,7 +51,11 @@ class BuildWithOverlay(build_py):
 setup(
     packages=[*find_packages("host"), "actdma.notebooks"],
     package_dir={"": "host", "actdma.notebooks": "notebooks"},
-    package_data={"actdma.notebooks": ["*.ipynb"], "actdma.report": ["page.css"]},
+    package_data={
+        "actdma.notebooks": ["*.ipynb"],
+        "actdma.emulation": ["include/*"],
+        "actdma.report": ["page.css"],
+    },
     entry_points={
         "console_scripts": ["actdma = actdma.cli:main"],
         "pynq.overlays": ["actdma = actdma.overlay.bitstreams"],

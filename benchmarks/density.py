@@ -61,7 +61,7 @@ class Course:
 
 COURSES = (
     Course("AlexNet", "alexnet", Schedule(10, 0.02, batch=64), {"width": 0.25}),
-    Course("VGG-16", "vgg16", Schedule(16, 0.02, batch=64), {"width": 0.25}),
+    Course("VGG-16", "vgg16", Schedule(10, 0.02, batch=64), {"width": 0.25}),
     Course("SqueezeNet", "squeezenet", Schedule(10, 1e-3, "adamw", batch=64)),
 )
 

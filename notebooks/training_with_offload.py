@@ -73,7 +73,7 @@ runs = {
 
 # %%
 losses, _, _, weights = runs["plain"]
-for name, run in runs.items():
+for run in runs.values():
     assert run[0] == losses
     assert all(torch.equal(a, b) for a, b in zip(run[3], weights))
 print("every bit is the same")

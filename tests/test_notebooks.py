@@ -11,7 +11,9 @@ FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NAMES = {
     "first_transfer",
+    "own_codec",
     "pooled_and_block_sparse",
+    "step_time",
     "training_with_offload",
     "what_a_network_saves",
 }

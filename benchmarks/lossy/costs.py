@@ -56,19 +56,37 @@ class Case:
 
 
 def costs(
-    work: Work, rows: Sequence[str], dtypes: Sequence[str], threads: int, rounds: int
+    work: Work,
+    rows: Sequence[str],
+    dtypes: Sequence[str],
+    threads: int,
+    rounds: int,
+    folder: Path,
 ) -> Iterator[dict[str, Any]]:
-    """Figures of every row, the baseline's first, in every setting and dtype."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = str(Path(folder) / "work")
+    """Figures of every row, the baseline's first, in every setting and dtype. What is done lies in
+    ``folder``, and is not done again with as many images, threads and rounds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        file = str(Path(temporary) / "work")
         torch.save(work, file)
         for dtype in dtypes:
             for row in dict.fromkeys([BASELINE, *rows]):
                 for setting in SETTINGS:
                     case = Case(file, row, setting, dtype, threads, rounds)
-                    figures = {"row": row, "setting": setting, "dtype": dtype}
-                    figures |= _in_fresh_process(memory, case, MALLOC)
-                    yield figures | _in_fresh_process(times, case, {})
+                    sizes = f"{len(work.images)}-{threads}-{rounds}"
+                    yield _kept(folder / f"{dtype}-{row}-{setting}-{sizes}.json", case)
+
+
+def _kept(path: Path, case: Case) -> dict[str, Any]:
+    """The figures in the file, which is written if it is not there."""
+    if path.exists():
+        return json.loads(path.read_text())
+    figures = {"row": case.row, "setting": case.setting, "dtype": case.dtype}
+    figures |= _in_fresh_process(memory, case, MALLOC)
+    if case.rounds:
+        figures |= _in_fresh_process(times, case, {})
+    path.write_text(json.dumps(figures) + "\n")
+    return figures
 
 
 def memory(case: Case) -> dict[str, Any]:

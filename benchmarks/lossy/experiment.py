@@ -95,10 +95,12 @@ class Command:
         """Memory and time of each row in each setting, on the weights that runs start with."""
         args, batch = self.args, self._batch()
         work = Work(self._first_model(args.starts[-1]), batch.images, batch.labels, ())
-        cases = costs(work, self.rows, args.dtypes, args.threads, args.rounds)
+        folder = args.results / "costs"
+        cases = costs(work, self.rows, args.dtypes, args.threads, args.rounds, folder)
         total = len(args.dtypes) * len(self.rows) * len(SETTINGS)
         found = list(tqdm(cases, "costs", total, unit="row"))
-        what = f"batch {args.batch}, {args.threads} threads, medians of {args.rounds} steps"
+        taken = f"medians of {args.rounds} steps" if args.rounds else "times were not taken"
+        what = f"batch {args.batch}, {args.threads} threads, {taken}"
         self._publish("memory and time of a step", tables.COSTS, tables.costs(found), what)
         return {"costs": found}
 
@@ -209,7 +211,7 @@ def _parser(experiment: Experiment) -> argparse.ArgumentParser:
     add("--images", type=int, default=10_000, help="for training and validation")
     add("--batch", type=int, default=128)
     add("--dtypes", nargs="+", default=DTYPES, choices=DTYPES, help="of the costs")
-    add("--rounds", type=int, default=15, help="steps whose time is taken")
+    add("--rounds", type=int, default=15, help="steps whose time is taken; 0 on a busy machine")
     add("--threads", type=int, default=2)
     add("--device", default="cpu", help="of the training: cpu or cuda")
     add("--docs", type=Path, help="write the tables to this Markdown file")

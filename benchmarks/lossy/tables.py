@@ -50,8 +50,8 @@ def costs(figures: Sequence[dict[str, Any]]) -> list[list[str]]:
             [
                 *(dtype, row, setting),
                 *(cell for pair in sizes for cell in pair),
-                f"{1e3 * f['seconds']:.0f}",
-                f"{f['of_plain']:.2f}x",
+                f"{1e3 * f['seconds']:.0f}" if "seconds" in f else "",
+                f"{f['of_plain']:.2f}x" if "of_plain" in f else "",
                 "yes" if f["gradients"] == alone["gradients"] else "no",
             ]
         )

@@ -23,6 +23,7 @@ from clang.cindex import (
 )
 
 HLS = Path(__file__).resolve().parents[1]
+COMPAT = HLS.parent / "host/actdma/emulation/include"
 
 LOOPS = (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT)
 FUNCTIONS = (
@@ -131,7 +132,7 @@ def compiler_headers() -> Path:
 
 def parse(path: Path, text: str, macros: tuple[str, ...], include: list[Path]) -> TranslationUnit:
     """A text as the source `path`, as a synthesis tool sees it with these macros set."""
-    system = [HLS / "check/vendor", vendor_headers(), HLS / "tb/compat", compiler_headers()]
+    system = [HLS / "check/vendor", vendor_headers(), COMPAT, compiler_headers()]
     arguments = ["-xc++", "-std=c++17", "-D__SYNTHESIS__", *(f"-D{macro}" for macro in macros)]
     arguments += ["-Wno-unknown-pragmas", "-nobuiltininc", *(f"-I{path}" for path in include)]
     for directory in system:

@@ -9,7 +9,6 @@ from pathlib import Path
 from clang.cindex import Cursor, CursorKind, TranslationUnit, Type, TypeKind
 from clangtree import (
     FUNCTIONS,
-    HLS,
     VARIABLES,
     array_fields,
     built,
@@ -301,8 +300,7 @@ class Walk:
         if path is None:
             return True  # the compiler's own, such as __builtin_popcount
         vendor = ("ap_", "hls_", "etc/")
-        is_vendor = "ap_types" in path.parts or path.is_relative_to(HLS / "tb/compat")
-        return not (is_vendor or path.name.startswith(vendor))
+        return not ("ap_types" in path.parts or path.name.startswith(vendor))
 
     def is_memory(self, expression: Cursor) -> bool:
         """Whether an array is bound to a memory."""

@@ -17,6 +17,7 @@ from .faults import BOARD_FAULTS, CACHE_FAULTS, Faults
 from .hwh import write_hwh
 from .kernel import Kernel
 from .memory import Pool
+from .own_design import own_design
 from .streams import Streams
 
 KernelFactory = Callable[[], Kernel]
@@ -74,8 +75,8 @@ class Emulation:
         Device.active_device = self.device
 
     def close(self) -> None:
-        """Give pynq its former active device back and remove the files. Buffers stay valid
-        until they are freed; no more can be allocated."""
+        """Give pynq its former active device back, reset the fabric and remove the files. Buffers
+        stay valid until they are freed; no more can be allocated."""
         from pynq.pl_server.device import Device
 
         if self._replaced is not None and vars(Device).get("_active_device") is self.device:
@@ -85,6 +86,8 @@ class Emulation:
         self._replaced = None
         self._remove_files()
         if os.getpid() == self._process:
+            with self.device.lock:
+                self._program()
             self.memory.close()
 
     def cycles(self, dma: str) -> int | None:
@@ -151,8 +154,11 @@ def install(
     ``lanes``: 32-bit words per beat (2, 4, 8, 16); ``timed``: count clock cycles (slower);
     ``cache``: model the processor's write-back cache; ``activate``: False leaves pynq's active
     device alone (pass ``device=emulation.device`` then); ``memory_bytes``: contiguous memory, 128
-    MiB unless given; ``kernels``: other kernels behind the DMAs, by DMA name; ``design``: another
-    block design. ImportError with what to install if pynq is missing.
+    MiB unless given; ``kernels``: other kernels behind the DMAs, by DMA name (an `HlsTop` is one's
+    own HLS C++); ``design``: another block design. Where a kernel's DMA is not in ours
+    ("axi_dma_0"), the board has a DMA for each of ``kernels`` and no engine.
+    ImportError with what to install if pynq is missing, ValueError for a kernel whose DMA is not in
+    ``design`` or has streams of another width.
     """
     try:
         import pynq  # noqa: F401
@@ -160,13 +166,18 @@ def install(
         raise ImportError(
             'the emulated board needs pynq: pip install "actdma[emulation]"'
         ) from error
-    design = design or load_design(stream_bits=32 * lanes)
+    made = {name: make() for name, make in (kernels or {}).items()}
+    if design is None:
+        design = load_design(stream_bits=32 * lanes)
+        if not made.keys() <= set(design.dmas):
+            design = own_design({name: kernel.lanes for name, kernel in made.items()})
+    _check_kernels(design, made)
+    for name in design.dmas:
+        if name not in made:
+            made[name] = _engine(name, lanes, timed)
     board = design.board
     faults = Faults(BOARD_FAULTS if cache else BOARD_FAULTS - CACHE_FAULTS, design.dmas)
     memory = Pool(board["memory_base"], memory_bytes or board["memory_bytes"], cache, faults)
-    makers = dict(kernels or {})
-    engines = {name: makers.get(name) or _engine(name, lanes, timed) for name in design.dmas}
-    made = {name: make() for name, make in engines.items()}
     emulation = Emulation(design, memory, made, timed, faults)
     if activate:
         emulation.activate()
@@ -179,13 +190,25 @@ def _remove(folder: str, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _engine(dma: str, lanes: int, timed: bool) -> KernelFactory:
+def _check_kernels(design: Design, kernels: Mapping[str, Kernel]) -> None:
+    """ValueError unless every kernel has a DMA of its width."""
+    for name, kernel in kernels.items():
+        if name not in design.dmas:
+            raise ValueError(
+                f"a kernel is to be behind {name!r}, the DMAs of the design are "
+                + ", ".join(design.dmas)
+            )
+        bits = int(design.cells[name]["parameters"]["c_m_axis_mm2s_tdata_width"])
+        if 32 * kernel.lanes != bits:
+            raise ValueError(
+                f"the kernel behind {name} has {32 * kernel.lanes}-bit streams, its DMA has "
+                f"{bits}-bit ones"
+            )
+
+
+def _engine(dma: str, lanes: int, timed: bool) -> Kernel:
     """Our engine behind ``axi_dma_compress`` or ``axi_dma_decompress``, compiled from its HLS
     source."""
+    from ._fabric import Engine
 
-    def make() -> Kernel:
-        from ._fabric import Engine
-
-        return Engine(dma.removeprefix("axi_dma_"), lanes, timed)
-
-    return make
+    return Engine(dma.removeprefix("axi_dma_"), lanes, timed)

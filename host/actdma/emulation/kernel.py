@@ -1,8 +1,8 @@
 """What can stand behind an emulated AXI DMA: any AXI4-Stream top with one input and one output.
 
-The compressor and the decompressor are two kernels; a loopback or a user's own IP are others. A
-kernel sees the DMA's two channels as one packet armed for sending and one buffer armed for
-receiving.
+The compressor and the decompressor are two kernels; a loopback or a user's own HLS top (`hls_top`)
+are others. A kernel sees the DMA's two channels as one packet armed for sending and one buffer
+armed for receiving.
 """
 
 from __future__ import annotations
