@@ -14,7 +14,7 @@ PYTEST ?= -m pytest -q
 BIN := $(VENV)/bin
 SOURCES := $(shell find host hls/include -name '*.[ch]pp' 2>/dev/null)
 
-.PHONY: demo test test-fast lint format csim fuzz sanitize bench docs clean help
+.PHONY: demo test test-fast lint format csim fuzz sanitize bench report docs clean help
 demo: $(VENV)/built
 	$(BIN)/actdma measure $(ARGS)
 
@@ -55,21 +55,27 @@ sanitize: $(VENV)/tested
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	  $(abspath $(BIN))/python $(PYTEST) $(if $(ARGS),$(ARGS),-m "not slow")
 
+# Tables on the terminal; figures into results/.
 bench: $(VENV)/built
-	$(BIN)/python benchmarks/native.py
-	$(BIN)/python benchmarks/block_sparse.py
-	$(if $(DATA),$(BIN)/python benchmarks/rivals.py --data $(DATA))
-	$(BIN)/python benchmarks/emulated_board.py
-	$(BIN)/python benchmarks/board_stream.py
-	$(BIN)/python benchmarks/fabric.py
-	$(BIN)/python benchmarks/step.py $(if $(DATA),--data $(DATA))
-	$(BIN)/python benchmarks/memory.py $(if $(DATA),--data $(DATA))
-	$(BIN)/python benchmarks/exact.py $(if $(DATA),--data $(DATA))
-	$(BIN)/python benchmarks/ratios.py $(if $(DATA),--data $(DATA))
-	$(BIN)/python benchmarks/layouts.py $(if $(DATA),--data $(DATA))
-	$(BIN)/python benchmarks/blocks.py $(if $(DATA),--data $(DATA))
-	$(BIN)/python benchmarks/holdings.py $(if $(DATA),--data $(DATA))
-	$(if $(DATA),$(BIN)/python benchmarks/density.py --data $(DATA))
+	$(BIN)/python benchmarks/native.py --json results/native.json
+	$(BIN)/python benchmarks/block_sparse.py --json results/block_sparse.json
+	$(if $(DATA),$(BIN)/python benchmarks/rivals.py --json results/rivals.json --data $(DATA))
+	$(BIN)/python benchmarks/emulated_board.py --json results/emulated_board.json
+	$(BIN)/python benchmarks/board_stream.py --json results/board_stream.json
+	$(BIN)/python benchmarks/fabric.py --json results/fabric.json
+	$(BIN)/python benchmarks/step.py --json results/step.json $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/memory.py --json results/memory.json $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/exact.py --json results/exact.json $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/ratios.py --json results/ratios.json $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/layouts.py --json results/layouts.json $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/blocks.py --json results/blocks.json $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/holdings.py --json results/holdings.json $(if $(DATA),--data $(DATA))
+	$(if $(DATA),$(BIN)/python benchmarks/density.py --json results/density.json --data $(DATA))
+	$(BIN)/python benchmarks/simulate.py --json results $(if $(DATA),--data $(DATA))
+
+# What `make bench`, and whatever else writes JSON into results/, has found, as a page.
+report: $(VENV)/tested
+	$(BIN)/actdma report results
 
 # The pages of docs/ as a site in build/docs.
 docs: $(VENV)/tested
@@ -101,5 +107,6 @@ help:
 	@echo 'make sanitize    the tests under ASan and UBSan; ARGS="tests/test_native.py" for some'
 	@echo 'make csim        the HLS benches, without vendor tools'
 	@echo 'make bench       the tables of docs/performance.md, docs/fabric.md and docs/evaluation.md'
+	@echo 'make report      what make bench has found as an HTML page, report.html'
 	@echo 'make docs        the documentation as a site in build/docs'
 	@echo 'make -C overlay BOARD=kv260   a bitstream, where Vitis and Vivado are installed'

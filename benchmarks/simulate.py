@@ -122,6 +122,7 @@ def headline(networks: Iterable[Network], name: str) -> tuple[list[list[str]], l
         plan = stages(network.layers, roofline(device))
         measured = stages(network.layers, roofline(device), measured_ratio("zvc"))
         figure = {
+            "device": device.title,
             "network": network.name,
             "batch": BATCHES[network.name],
             "speed": oracle(plan).step_s / step_s(plan, link.plain),

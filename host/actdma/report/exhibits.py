@@ -482,6 +482,7 @@ def trace(data: Mapping[str, Any]) -> Iterator[Block]:
 
 HEADLINE = [
     {
+        "device": str,
         "network": str,
         "gain_published_ratio": float,
         "gain_any_ratio": float,
@@ -495,7 +496,8 @@ def headline_tiles(figures: Sequence[Mapping[str, Any]]) -> Iterator[Tile]:
     gains = [f["gain_published_ratio"] for f in figures]
     if gains:
         value = f"{statistics.fmean(gains):+.0%}, at most {max(gains):+.0%}"
-        yield Tile(f"cDMA's gain over vDNN, mean of {len(gains)} networks", value, "modelled")
+        where = f"on a {figures[0]['device']}, mean of {len(gains)} networks"
+        yield Tile(f"cDMA's gain over vDNN {where}", value, "modelled")
 
 
 def headline(figures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
