@@ -78,6 +78,7 @@ def test_wheel_has_all_sources_and_works(tmp_path, wheel):
     assert any(name.startswith("actdma/native/_native") for name in names)
     assert any(name.startswith("actdma/emulation/_fabric") for name in names)
     assert "actdma/overlay/boards.toml" in names
+    assert "actdma/report/page.css" in names
     assert "actdma/notebooks/first_transfer.ipynb" in names
     target = tmp_path / "installed"
     subprocess.run(

@@ -97,7 +97,10 @@ def step(data: Mapping[str, Any]) -> Iterator[Block]:
     timing = data["totals"]["timing"]
     board = data["environment"]["board"]
     clock = board and board["clock_mhz"]
-    lines = [_record_lines(record, clock, timing) for record in data["records"]]
+    lines = [
+        {_named(name, timing): cell for name, cell in _record_cells(record, clock, timing).items()}
+        for record in data["records"]
+    ]
     yield Table(("what", "measured"), _totals(data["totals"]), "measured", "Totals")
     if not lines:
         return
@@ -107,9 +110,8 @@ def step(data: Mapping[str, Any]) -> Iterator[Block]:
         "Every saved tensor, in the order of the forward pass: raw bytes, and what is stored of "
         "them.",
     )
-    columns = [_named(name, timing) for name in lines[0]]
     rows = [[*line.values()] for line in lines]
-    yield Table(columns, rows, BY_COLUMN, "Every saved tensor", folded=True)
+    yield Table([*lines[0]], rows, BY_COLUMN, "Every saved tensor", folded=True)
 
 
 _OF_RATES = ("GB/s in", "GB/s out")
@@ -123,7 +125,7 @@ def _named(column: str, timing: str) -> str:
     return f"{column}, measured" if column in _OF_COUNTS else column
 
 
-def _record_lines(record: Mapping[str, Any], clock: float | None, timing: str) -> dict[str, str]:
+def _record_cells(record: Mapping[str, Any], clock: float | None, timing: str) -> dict[str, str]:
     """The cells of a record, by column."""
     rates = (_rate(record, way, clock, timing) for way in ("compress", "decompress"))
     return {
