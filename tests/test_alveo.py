@@ -578,7 +578,7 @@ def test_one_unit_of_each(card):
 def test_the_guide_s_first_transfer(capsys):
     """docs/alveo.md: what the script prints is what the guide says, on an emulated card."""
     guide = (ROOT / "docs/alveo.md").read_text()
-    script, expected = re.search(r"```python\n(.*?)```\n.*?```text\n(.*?)```", guide, re.S).groups()
+    script, expected = re.search(r"```py\n(.*?)```\n.*?```text\n(.*?)```", guide, re.S).groups()
     assert "open_alveo(xclbin=" in script
     emulated = re.sub(r"open_alveo\(.*?\)", 'open_alveo("emulated", platform="u50")', script)
     exec(emulated, {})
