@@ -226,7 +226,7 @@ def ratio_against_speed(
                         "size": 10,
                         "line": {"color": colour, "width": 2},
                     },
-                    **_hover([point["hover"] for point in shown]),
+                    **_hover([[*point["hover"], kind] for point in shown]),
                     **place,
                 )
     figure.update_xaxes(title=f"GB/s of raw data, {kind}", rangemode="tozero")
@@ -289,7 +289,7 @@ def step_times(rows: Sequence[Mapping[str, Any]], hover: Sequence[Sequence[str]]
             name=f"{name}, modelled",
             orientation="h",
             marker={"color": colour, "pattern": {"shape": pattern}},
-            **_hover(hover),
+            **_hover([[*lines, "modelled"] for lines in hover]),
         )
     figure.update_layout(barmode="stack")
     figure.update_xaxes(title="milliseconds of a step, modelled")
