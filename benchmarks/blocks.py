@@ -31,6 +31,7 @@ from networks import (
     SQUEEZENET_1_1,
     parser_of,
     saved_by_network,
+    studied,
 )
 
 NETWORKS = (RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0)
@@ -104,10 +105,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     rows, figures = [], []
-    for network in tqdm([n for n in NETWORKS if n.name in args.network], unit="network"):
+    for network, head in studied(NETWORKS, args):
         kept = saved_by_network(network, args)
-        name = f"{network.name}, batch {args.batch or network.batch}"
-        weights, source = network.origin(args.data)
         for dtype in DTYPES:
             cast = [saved.cast(dtype) for saved in kept]
             raw = sum(saved.data.size for saved in cast)
@@ -115,13 +114,13 @@ def main() -> None:
                 setting: raw / sum(stored(saved, *setting) for saved in cast)
                 for setting in tqdm([*settings()], unit="setting", leave=False)
             }
-            head = {"network": name, "weights": weights, "input": source, "dtype": dtype.name}
+            of = head | {"dtype": dtype.name}
             for codec in ("zvc", "zve"):
                 cells = [f"{ratio:.3f}" for setting, ratio in ratios.items() if setting[0] == codec]
-                cells += [""] * (len(COLUMNS) - len(head) - 1 - len(cells))
-                rows.append([*head.values(), codec, *cells])
+                cells += [""] * (len(COLUMNS) - len(of) - 1 - len(cells))
+                rows.append([*of.values(), codec, *cells])
             figures += [
-                {**head, "codec": codec, "block": block, "group": group, "ratio": ratio}
+                {**of, "codec": codec, "block": block, "group": group, "ratio": ratio}
                 for (codec, block, group), ratio in ratios.items()
             ]
     if args.plot:

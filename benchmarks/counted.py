@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from actdma.codecs.records import HEADER_BITS
+from actdma.frame import ALIGN
 
 WORD = 4  # bytes
-PADDED = 64  # bytes, of which raw data are a multiple
 
 
 def zvc_bytes(elements: np.ndarray, block_bytes: int) -> int:
@@ -42,7 +42,7 @@ def zve_bytes(elements: np.ndarray, exponent_bits: int, block_bytes: int, group:
 
 
 def _padded(elements: np.ndarray) -> np.ndarray:
-    return np.pad(elements, (0, -elements.size % (PADDED // elements.itemsize)))
+    return np.pad(elements, (0, -elements.size % (ALIGN // elements.itemsize)))
 
 
 def _counts(elements: int, per_block: int) -> np.ndarray:

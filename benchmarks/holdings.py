@@ -24,7 +24,6 @@ import torch
 from common import Study, publish, pyplot
 from graph import LEAST_BYTES, Storage, holdings
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from networks import (
     ALEXNET,
@@ -41,6 +40,7 @@ from networks import (
     VIT,
     Work,
     parser_of,
+    studied,
 )
 
 NETWORKS = (
@@ -117,9 +117,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     rows, figures = [], []
-    for network in tqdm([n for n in NETWORKS if n.name in args.network], unit="network"):
+    for network, head in studied(NETWORKS, args):
         storages = held_in_step(network.work(args.data, args.batch))
-        head = [f"{network.name}, batch {args.batch or network.batch}", *network.origin(args.data)]
         total = _figures("in all", storages, sum(storage.nbytes for storage in storages))
         for f in (*summary(storages), total):
             cells = (f"{f['bytes'] / 1e6:.1f}", f"{f['share']:.0%}", f"{f['zeros']:.0%}")
@@ -127,8 +126,8 @@ def main() -> None:
             if f is total:
                 role += f", each by itself {f['each_by_itself'] / 1e6:.1f} MB"
             else:
-                figures.append(dict(zip(("network", "weights", "input"), head, strict=True)) | f)
-            rows.append([*head, role, *cells, str(f["storages"]), f"{f['saves']:.2f}"])
+                figures.append(head | f)
+            rows.append([*head.values(), role, *cells, str(f["storages"]), f"{f['saves']:.2f}"])
     if args.plot:
         plot(figures, args.plot)
     what = f"float32, measured, storages of at least {LEAST_BYTES} bytes"

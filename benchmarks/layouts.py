@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from common import Study, publish, pyplot
 from saved import MAP_ORDERS, Sizes
-from tqdm import tqdm
 
 from actdma.frame import DType
 from networks import (
@@ -29,6 +28,7 @@ from networks import (
     SQUEEZENET_1_1,
     parser_of,
     saved_by_network,
+    studied,
 )
 
 NETWORKS = (RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0, ALEXNET, NIN)
@@ -72,28 +72,17 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     rows, figures = [], []
-    for network in tqdm([n for n in NETWORKS if n.name in args.network], unit="network"):
+    for network, head in studied(NETWORKS, args):
         maps = [saved for saved in saved_by_network(network, args) if saved.is_map]
-        name = f"{network.name}, batch {args.batch or network.batch}"
-        weights, source = network.origin(args.data)
         for dtype in DTYPES:
             for order in MAP_ORDERS:
                 total = Sizes.total(
                     Sizes.of(saved.ordered(order).cast(dtype), COMPRESSORS) for saved in maps
                 )
-                cells = [name, weights, source, dtype.name, f"{total.raw / 1e6:.1f}", order]
+                cells = [*head.values(), dtype.name, f"{total.raw / 1e6:.1f}", order]
                 rows.append([*cells, *(f"{ratio:.3f}" for ratio in total.ratios.values())])
-                figures.append(
-                    {
-                        "network": name,
-                        "weights": weights,
-                        "input": source,
-                        "dtype": dtype.name,
-                        "order": order,
-                        "raw_bytes": total.raw,
-                        "ratios": total.ratios,
-                    }
-                )
+                found = {"dtype": dtype.name, "order": order, "raw_bytes": total.raw}
+                figures.append({**head, **found, "ratios": total.ratios})
     if args.plot:
         plot(figures, args.plot)
     what = "raw bytes of feature maps per compressed byte, measured"

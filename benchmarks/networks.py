@@ -32,6 +32,7 @@ from images import CIFAR, CLASSES, cifar, cifar_labels, normalised, random_image
 from saved import Saved, saved_by
 from torch import nn
 from torch.nn import functional as F
+from tqdm import tqdm
 
 from actdma.measure import zoo
 from actdma.measure.inputs import (
@@ -134,6 +135,17 @@ def parser_of(doc: str, networks: Sequence[Network]) -> argparse.ArgumentParser:
     return parser
 
 
+def studied(
+    networks: Sequence[Network], args: argparse.Namespace
+) -> Iterator[tuple[Network, dict[str, str]]]:
+    """Those of ``networks`` that ``args`` (of `parser_of`) name, one by one, and what its rows
+    begin with."""
+    for network in tqdm([n for n in networks if n.name in args.network], unit="network"):
+        weights, source = network.origin(args.data)
+        name = f"{network.name}, batch {args.batch or network.batch}"
+        yield network, {"network": name, "weights": weights, "input": source}
+
+
 def saved_by_network(network: Network, args: argparse.Namespace) -> list[Saved]:
     """What a step of the network saves; ``args``: those of `parser_of`."""
     work = network.work(args.data, args.batch)
@@ -161,7 +173,9 @@ def half_photographs(folder: Path | None, count: int) -> torch.Tensor:
 
 def photographs_of_231(folder: Path | None, count: int) -> torch.Tensor:
     """Those of 224 x 224 interpolated to OverFeat's 231 x 231."""
-    return F.interpolate(photographs(folder, count), 231, mode="bilinear", antialias=True)
+    return F.interpolate(
+        photographs(folder, count), zoo.SIDES["overfeat"], mode="bilinear", antialias=True
+    )
 
 
 def random_tokens(folder: Path | None, count: int) -> torch.Tensor:

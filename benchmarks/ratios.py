@@ -43,6 +43,7 @@ from networks import (
     Network,
     parser_of,
     saved_by_network,
+    studied,
 )
 
 NETWORKS = (
@@ -77,10 +78,8 @@ def pooling_indices() -> Saved:
     return Saved("pooling", "", tuple(indices.shape), DType.int64, to_bytes(indices)[0])
 
 
-def measured(
-    name: str, origin: tuple[str, str], kept: Sequence[Saved], dtype: DType
-) -> dict[str, Any]:
-    """Ratios of ``kept`` in ``dtype``, of each and of all together."""
+def measured(head: dict[str, str], kept: Sequence[Saved], dtype: DType) -> dict[str, Any]:
+    """Ratios of ``kept`` in ``dtype``, of each and of all together; ``head``: what they are of."""
     sizes = [Sizes.of(saved.cast(dtype)) for saved in tqdm(kept, unit="storage", leave=False)]
     total = Sizes.total(sizes)
     layers = [
@@ -95,9 +94,7 @@ def measured(
         for saved, size in zip(kept, sizes, strict=True)
     ]
     return {
-        "network": name,
-        "weights": origin[0],
-        "input": origin[1],
+        **head,
         "dtype": dtype.name,
         "raw_bytes": total.raw,
         "zeros": 1 - total.density,
@@ -183,19 +180,16 @@ def main() -> None:
     args: argparse.Namespace = parser.parse_args()
     torch.set_num_threads(args.threads)
     figures = []
-    for network in tqdm([n for n in NETWORKS if n.name in args.network], unit="network"):
+    for network, head in studied(NETWORKS, args):
         kept = saved_by_network(network, args)
-        name = f"{network.name}, batch {args.batch or network.batch}"
-        origin = network.origin(args.data)
-        figures += [measured(name, origin, kept, dtype) for dtype in DTYPES]
+        figures += [measured(head, kept, dtype) for dtype in DTYPES]
     if args.plot:
         plot(figures, args.plot)
     if args.layers:
         plot_layers(figures, args.layers)
-    indices = measured(
-        "indices of a 2 x 2 max-pool, 56 x 56 maps", ("", "noise"), [pooling_indices()], DType.int64
-    )
-    figures.append(indices)
+    name = "indices of a 2 x 2 max-pool, 56 x 56 maps"
+    head = {"network": name, "weights": "", "input": "noise"}
+    figures.append(measured(head, [pooling_indices()], DType.int64))
     publish(
         STUDY,
         COLUMNS,

@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from actdma.measure import zoo
+from actdma.measure.inputs import IMAGE_SIZE
 from actdma.simulate import DEVICES, LINKS, Link, Route, Stage, offloaded, oracle, simulate
 from actdma.simulate.layers import Layer, fake_images, trace
 from actdma.simulate.measured import measure
@@ -42,7 +43,6 @@ BATCHES = {
     "squeezenet": 512,
     "googlenet": 256,
 }
-SIDES = {"overfeat": 231}
 SAMPLE = 2
 PUBLISHED_RATIO = 2.6  # cDMA's average of zero-value compression
 # Average and maximum gain of cDMA over vDNN, and where that was published.
@@ -82,7 +82,7 @@ def load(name: str, folder: Path | None) -> Network:
     published = folder is not None and name in zoo.WEIGHTS and (folder / zoo.WEIGHTS[name]).exists()
     torch.manual_seed(0)
     model = zoo.build(name, weights=folder if published else None)
-    side = SIDES.get(name, 224)
+    side = zoo.SIDES.get(name, IMAGE_SIZE)
     images = (squeezenet_photographs if published else photographs)(folder, SAMPLE)
     images = F.interpolate(images, (side, side), mode="bilinear", antialias=True)
     sample = measure(model, images, ("zvc",), name, saves="maps", repeats=0)

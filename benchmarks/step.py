@@ -4,11 +4,10 @@
 
 In every round each row takes one step (forward, backward, SGD) with its own copy of the network, in
 another order each time; figures are medians over the rounds, ratios those to the plain step of the
-same round. *CPU*: the process' time on all its threads. *Hooks*: time in
-packing and unpacking, the wait for the codec's threads with it, as a part of the step's time; of
-exact rows this lacks what is done around operators. *Held*: bytes held for backward at the peak, by
-`meter.Meter`. After every step the gradients must equal the plain ones in every
-bit.
+same round. *CPU*: the process' time on all its threads. *Hooks*: time in packing and unpacking, the
+wait for the codec's threads with it, as a part of the step's time; of exact rows this lacks what is
+done around operators. *Held*: bytes held for backward at the peak, by `meter.Meter`. After every
+step the gradients must equal the plain ones in every bit.
 
 Rows: *identity hook*, hooks that do nothing; *zvc* and *auto* (zve for floating point, ints for
 integers), `actdma.offload` on the CPU's codec; *exact*, with ``exact=True`` and no codec, or *auto*

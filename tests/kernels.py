@@ -1,8 +1,10 @@
-"""Kernels in Python for the emulated board: what stands behind a DMA need not be ours, nor C++."""
+"""Kernels in Python for the emulated board, as what stands behind a DMA need not be ours, nor C++;
+and a transfer by pynq's own calls."""
 
 from __future__ import annotations
 
 import numpy as np
+import pynq
 
 from actdma.codecs import reference
 from actdma.frame import (
@@ -16,6 +18,18 @@ from actdma.frame import (
     crc,
     padded,
 )
+
+
+def exchange(dma, packet, room):
+    """A user's transfer with pynq's own calls: what comes back for ``packet``."""
+    send = pynq.allocate(packet.shape, np.uint8)
+    receive = pynq.allocate((room,), np.uint8)
+    send[:] = packet
+    dma.recvchannel.transfer(receive)
+    dma.sendchannel.transfer(send)
+    dma.sendchannel.wait()
+    dma.recvchannel.wait()
+    return np.array(receive[: dma.recvchannel.transferred])
 
 
 class Loopback:

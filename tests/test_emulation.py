@@ -25,25 +25,13 @@ from actdma.emulation.kernel import Kernel
 from actdma.emulation.memory import Pool
 from actdma.frame import Codec, Descriptor, DType, Engine, Status, Trailer, frame_bound
 from actdma.overlay.design import load_boards, load_design
-from kernels import Loopback, ReferenceKernel, reference_kernels
+from kernels import Loopback, ReferenceKernel, exchange, reference_kernels
 
 DMA = "axi_dma_compress"
 
 
 def descriptor_of(data):
     return Descriptor(Codec.ZVC, 4, data.nbytes, dtype=DType.float32)
-
-
-def exchange(dma, packet, room):
-    """A user's transfer with pynq's own calls: what comes back for ``packet``."""
-    send = pynq.allocate(packet.shape, np.uint8)
-    receive = pynq.allocate((room,), np.uint8)
-    send[:] = packet
-    dma.recvchannel.transfer(receive)
-    dma.sendchannel.transfer(send)
-    dma.sendchannel.wait()
-    dma.recvchannel.wait()
-    return np.array(receive[: dma.recvchannel.transferred])
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ class Scale(nn.Module):
         return x * self.scale + self.shift
 
 
-def in_place(draw):
+def sometimes(draw):
     return draw.random() < 0.4
 
 
@@ -66,21 +66,21 @@ def window(draw):
 
 # What keeps the number of channels, and may make maps smaller.
 LAYERS = {
-    "conv": lambda draw, c: nn.Conv2d(c, c, draw.choice([1, 3]), padding=1, bias=in_place(draw)),
+    "conv": lambda draw, c: nn.Conv2d(c, c, draw.choice([1, 3]), padding=1, bias=sometimes(draw)),
     "grouped": lambda draw, c: nn.Conv2d(c, c, 3, padding=1, groups=c // 2),
     "batch norm": lambda draw, c: nn.BatchNorm2d(c, momentum=draw.choice([0.1, None])),
     "frozen": lambda draw, c: nn.BatchNorm2d(c).eval(),
     "group norm": lambda draw, c: nn.GroupNorm(2, c),
     "layer norm": lambda draw, c: Apply(lambda x: F.layer_norm(x, x.shape[-1:])),
-    "relu": lambda draw, c: nn.ReLU(in_place(draw)),
-    "relu6": lambda draw, c: nn.ReLU6(in_place(draw)),
-    "leaky": lambda draw, c: nn.LeakyReLU(0.1, in_place(draw)),
-    "hardtanh": lambda draw, c: nn.Hardtanh(-0.5, 0.5, in_place(draw)),
+    "relu": lambda draw, c: nn.ReLU(sometimes(draw)),
+    "relu6": lambda draw, c: nn.ReLU6(sometimes(draw)),
+    "leaky": lambda draw, c: nn.LeakyReLU(0.1, sometimes(draw)),
+    "hardtanh": lambda draw, c: nn.Hardtanh(-0.5, 0.5, sometimes(draw)),
     "gelu": lambda draw, c: nn.GELU(draw.choice(["none", "tanh"])),
-    "silu": lambda draw, c: nn.SiLU(in_place(draw)),
-    "hardswish": lambda draw, c: nn.Hardswish(in_place(draw)),
+    "silu": lambda draw, c: nn.SiLU(sometimes(draw)),
+    "hardswish": lambda draw, c: nn.Hardswish(sometimes(draw)),
     "tanh": lambda draw, c: nn.Tanh(),
-    "dropout": lambda draw, c: nn.Dropout(0.3, in_place(draw)),
+    "dropout": lambda draw, c: nn.Dropout(0.3, sometimes(draw)),
     "max pool": lambda draw, c: nn.MaxPool2d(*window(draw)),
     "average pool": lambda draw, c: nn.AvgPool2d(2, 1, 1),
     "pad": lambda draw, c: Apply(lambda x: F.pad(x, (1, 0, 0, 1))),

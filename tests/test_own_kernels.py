@@ -19,7 +19,7 @@ from actdma.emulation import Fault, HlsTop, KernelError
 from actdma.emulation.dma import INTERNAL_ERROR
 from actdma.emulation.kernel import Kernel
 from actdma.frame import Codec, Descriptor, DType, frame_bound
-from kernels import Loopback
+from kernels import Loopback, exchange
 
 ROOT = Path(__file__).parents[1]
 SCALE = ROOT / "tests" / "own_kernels" / "scale.cpp"
@@ -46,18 +46,6 @@ def case(monkeypatch):
     return compiled
 
 
-def transfer(dma, packet, room):
-    """A user's transfer with pynq's own calls: the bytes that come back for ``packet``."""
-    send = pynq.allocate(packet.size, np.uint8)
-    receive = pynq.allocate(room, np.uint8)
-    send[:] = packet
-    dma.recvchannel.transfer(receive)
-    dma.sendchannel.transfer(send)
-    dma.sendchannel.wait()
-    dma.recvchannel.wait()
-    return np.array(receive[: dma.recvchannel.transferred])
-
-
 def scaled(x, gain=2):
     return np.maximum(np.float32(gain) * x, 0)
 
@@ -72,7 +60,7 @@ def test_every_width_behind_a_dma(width):
         dma = pynq.Overlay(emulation.bitfile).axi_dma_0
         for size in (1, 15, 16, 17, 4096):
             x = np.random.default_rng(size).standard_normal(size).astype(np.float32)
-            answer = transfer(dma, x.view(np.uint8), x.nbytes + 64)
+            answer = exchange(dma, x.view(np.uint8), x.nbytes + 64)
             np.testing.assert_array_equal(answer.view(np.float32), scaled(x))
         assert isinstance(emulation.kernels["axi_dma_0"], Kernel)
 
@@ -89,7 +77,7 @@ def test_several_kernels_on_one_board(case):
     with actdma.emulation.install(kernels=kernels) as emulation:
         overlay = pynq.Overlay(emulation.bitfile)
         for name, expected in zip(kernels, (scaled(x), scaled(x, 3), x, x), strict=True):
-            answer = transfer(getattr(overlay, name), x.view(np.uint8), 4096)
+            answer = exchange(getattr(overlay, name), x.view(np.uint8), 4096)
             np.testing.assert_array_equal(answer.view(np.float32), expected)
 
 
@@ -104,7 +92,7 @@ def test_our_compressor_as_anybodys_top():
     with actdma.emulation.install(kernels={"axi_dma_compress": compressor}) as emulation:
         dma = pynq.Overlay(emulation.bitfile).axi_dma_compress
         for _ in range(2):
-            frame = transfer(dma, np.concatenate([head, raw]), frame_bound(raw.nbytes))
+            frame = exchange(dma, np.concatenate([head, raw]), frame_bound(raw.nbytes))
             assert frame.tobytes() == reference.encode_frame(raw, descriptor).tobytes()
 
 
@@ -156,9 +144,9 @@ def test_static_variables_last_until_a_reset(case):
     word = np.zeros(4, np.uint8)
     with actdma.emulation.install(kernels={"axi_dma_0": count}) as emulation:
         dma = pynq.Overlay(emulation.bitfile).axi_dma_0
-        assert [transfer(dma, word, 4)[0] for _ in range(3)] == [1, 2, 3]
+        assert [exchange(dma, word, 4)[0] for _ in range(3)] == [1, 2, 3]
         dma = pynq.Overlay(emulation.bitfile).axi_dma_0
-        assert transfer(dma, word, 4)[0] == 1
+        assert exchange(dma, word, 4)[0] == 1
 
 
 def test_send_waits_for_a_receive(case):
@@ -184,7 +172,7 @@ def test_answer_longer_than_the_buffer_is_the_dmas_error(case):
     with actdma.emulation.install(kernels={"axi_dma_0": case("echo")}) as emulation:
         dma = pynq.Overlay(emulation.bitfile).axi_dma_0
         with pytest.raises(RuntimeError, match="DMA channel not started"):  # pynq's words for it
-            transfer(dma, np.zeros(128, np.uint8), 64)
+            exchange(dma, np.zeros(128, np.uint8), 64)
         assert emulation.dmas["axi_dma_0"].read(0x34) & INTERNAL_ERROR
 
 
@@ -192,7 +180,7 @@ def test_faults_strike_own_kernels(case):
     with actdma.emulation.install(kernels={"axi_dma_0": case("echo")}) as emulation:
         dma = pynq.Overlay(emulation.bitfile).axi_dma_0
         emulation.inject(Fault.LONG, "axi_dma_0", "s2mm")
-        assert transfer(dma, np.ones(64, np.uint8), 256).size == 128
+        assert exchange(dma, np.ones(64, np.uint8), 256).size == 128
 
 
 @pytest.mark.parametrize(
@@ -254,7 +242,7 @@ def test_an_error_is_raised_at_the_transfer_until_a_reset(case):
             with pytest.raises(KernelError, match="is read while it is empty"):
                 dma.recvchannel.transfer(send)
             dma = pynq.Overlay(emulation.bitfile).axi_dma_0
-            assert (transfer(dma, good, 4) == good).all()
+            assert (exchange(dma, good, 4) == good).all()
 
 
 def test_the_sanitizers_find_what_writes_beyond_an_array(tmp_path):
@@ -356,7 +344,7 @@ def test_programs_end_with_their_kernels(case):
     before = _children()
     with actdma.emulation.install(kernels={"axi_dma_0": case("echo")}) as emulation:
         dma = pynq.Overlay(emulation.bitfile).axi_dma_0
-        transfer(dma, np.zeros(4, np.uint8), 4)
+        exchange(dma, np.zeros(4, np.uint8), 4)
         assert _children() == before + 1
     assert _children() == before
     code = f"""

@@ -5,21 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from common import pyplot
+
 from .rows import ALONE, BASELINE
 
 
 def plot(figures: dict[str, Any], title: str, path: Path) -> None:
     """Write a PNG: a panel for each step that has figures."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     panels = {"at_best": _accuracy, "costs": _held, "gradients": _gradients}
     panels = {step: draw for step, draw in panels.items() if figures.get(step)}
     rows = max(len(figures.get(step, ())) for step in ("at_best", "costs"))
     size = (6.5 * len(panels), max(5, 0.14 * rows))
-    figure, axes = pyplot.subplots(
+    figure, axes = pyplot().subplots(
         1, len(panels), squeeze=False, figsize=size, layout="constrained"
     )
     for axis, (step, draw) in zip(axes[0], panels.items(), strict=True):
@@ -27,7 +24,7 @@ def plot(figures: dict[str, Any], title: str, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, x=0.01, ha="left")
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    pyplot().close(figure)
 
 
 def _accuracy(axes: Any, lines: list[dict[str, Any]]) -> None:

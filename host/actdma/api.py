@@ -8,7 +8,7 @@ import numpy as np
 
 from .arrays import Layout, from_bytes, numpy_dtype, to_bytes
 from .backend import Backend, ReferenceBackend
-from .codecs import Bsr, Coding, Lossy, Pool, best_codec, bsr
+from .codecs import Bsr, Coding, Lossy, Pool, best_codec, bsr, takes
 from .frame import FRAME_BYTES, LOSSLESS, Codec, DType, Frame, FrameError, Status
 
 AUTO = "auto"
@@ -31,6 +31,12 @@ def codec_of(name: str, dtype: DType) -> Codec:
         lossy = ", ".join(map(repr, LOSSY))
         raise ValueError(f"unknown codec {name!r}; known are {names} and, lossy, {lossy}")
     return known[name]
+
+
+def suited_codec(name: str, dtype: DType) -> Codec:
+    """`codec_of`, or the best one of ``dtype`` where that does not take it."""
+    codec = codec_of(name, dtype)
+    return codec if takes(codec, dtype) else best_codec(dtype)
 
 
 def prepare(

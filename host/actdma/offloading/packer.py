@@ -10,11 +10,9 @@ from typing import TypeVar
 
 import torch
 
-from ..api import codec_of
+from ..api import suited_codec
 from ..arrays import torch_dtype_code
-from ..codecs import best_codec, takes
 from ..codecs.bsr import Parts
-from ..frame import Codec, DType
 from .coded import CodedSpan, LossySpan
 from .coder import Coder
 from .modules import ModuleNames
@@ -248,7 +246,7 @@ class Packer:
         if nbytes < _WORTH_A_SAMPLE or nbytes < storage.nbytes():
             return False
         dtype = torch_dtype_code(source.dtype)
-        sample = self._coder.sample(source.bytes(*whole), dtype, self._codec_of(dtype))
+        sample = self._coder.sample(source.bytes(*whole), dtype, suited_codec(self._codec, dtype))
         if sample.ratio >= self._min_ratio:
             return False
         why = "kept as it is: it would hardly shrink"
@@ -262,7 +260,7 @@ class Packer:
     def _new(
         self, spans: Spans, source: Source, whole: tuple[int, int], make_record: MakeRecord
     ) -> PackedSpan:
-        codec = self._codec_of(torch_dtype_code(source.dtype))
+        codec = suited_codec(self._codec, torch_dtype_code(source.dtype))
         nbytes = whole[1] - whole[0]
         record = make_record(source.storage, VALUES.name, VALUES.why, nbytes)
         record.codec = codec.name.lower()
@@ -281,10 +279,6 @@ class Packer:
         self._order.append(weakref.ref(span))
         self._ahead = len(self._order)
         return span
-
-    def _codec_of(self, dtype: DType) -> Codec:
-        codec = codec_of(self._codec, dtype)
-        return codec if takes(codec, dtype) else best_codec(dtype)
 
     def _prefetch(self, queue: Queue, position: int) -> None:
         """Have the spans decoded that were packed before the one at ``position``: backward asks for

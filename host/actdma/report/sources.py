@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..trace import KINDS
 from .shapes import Maybe, ShapeError, shaped
 
-KINDS = ("measured", "modelled")
 BY_COLUMN = "by column"
 
 _STUDY = {

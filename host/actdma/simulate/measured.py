@@ -13,10 +13,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..api import codec_of, compress
+from ..api import compress, suited_codec
 from ..arrays import torch_dtype_code
 from ..backend import Backend
-from ..codecs import best_codec, takes
 from ..frame import BLOCK_BYTES
 from ..measure.inputs import need
 from ..native import NativeBackend
@@ -111,9 +110,7 @@ def measure(
 
 def _stored_bytes(elements: torch.Tensor, name: str, backend: Backend) -> int:
     """Bytes of a frame; below a block, `actdma.offload` leaves tensors as they are."""
-    dtype = torch_dtype_code(elements.dtype)
-    codec = codec_of(name, dtype)
-    codec = codec if takes(codec, dtype) else best_codec(dtype)
+    codec = suited_codec(name, torch_dtype_code(elements.dtype))
     if elements.nbytes < BLOCK_BYTES:
         return elements.nbytes
     return compress(elements, codec.name.lower(), backend).nbytes

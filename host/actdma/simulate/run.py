@@ -41,11 +41,6 @@ from .measured import REPEATS, Measurement, measure
 from .timeline import VDNN_BUFFERS, Route
 
 MEASURED = "measured"
-# Networks of the zoo whose images are not of 224 x 224.
-_SIDES = {
-    "overfeat": 231,
-    **dict.fromkeys(("resnet20", "resnet32", "resnet56", "relu-cnn", "gelu-transformer"), 32),
-}
 _DTYPES = {"float32": torch.float32, "half": torch.bfloat16}
 
 
@@ -178,7 +173,7 @@ def _network(options: Options) -> tuple[nn.Module, int]:
             f"unknown network {options.network!r}; known are {known}, torchvision:NAME, "
             "module:callable and path.py:callable"
         )
-    side = options.side or _SIDES.get(options.network, IMAGE_SIZE)
+    side = options.side or zoo.SIDES.get(options.network, IMAGE_SIZE)
     return model.to(_DTYPES[options.precision]), side
 
 

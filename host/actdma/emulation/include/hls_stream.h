@@ -1,6 +1,6 @@
-// hls::stream of a user's tops on the emulated board, found before hls4ml's. Where csim only warns,
-// of a stream that is read while empty or left with data, hardware would hang or mix up packets:
-// here both are errors. A FIFO's depth is not modelled.
+// hls::stream of our benches and of a user's tops on the emulated board, found before hls4ml's.
+// That one only warns of a stream that is read while empty or left with data, where hardware would
+// hang or mix up packets: here both are errors. A FIFO's depth is not modelled.
 #pragma once
 
 #include <algorithm>

@@ -21,6 +21,7 @@ from .tokens import GPT, GeluTransformer, ResMLP, ViT
 __all__ = [
     "NETWORKS",
     "PARTS",
+    "SIDES",
     "WEIGHTS",
     "Fire",
     "Inception",
@@ -35,6 +36,12 @@ WEIGHTS = {
     "resnet20": "weights/resnet20_cifar10.pt",
     "resnet56": "weights/resnet56_cifar10.pt",
     "squeezenet": "weights/squeezenet1_1_features_imagenet.pt",
+}
+
+# Sides of the images of networks that are not for 224 x 224.
+SIDES = {
+    "overfeat": 231,
+    **dict.fromkeys(("resnet20", "resnet32", "resnet56", "relu-cnn", "gelu-transformer"), 32),
 }
 
 # The part of a network that has published weights, where the rest has none.
