@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Study, publish, pyplot, timed
+from common import Study, publish, pyplot
 
 import actdma
+from actdma.bench.timing import timed
 from actdma.codecs import Bsr
 from actdma.codecs.bsr import parts
 from actdma.frame import BsrShape

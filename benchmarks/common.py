@@ -1,64 +1,18 @@
-"""What the benchmarks share: data, memcpy, and where the tables go."""
+"""What the benchmarks share: data, the comparison with memcpy, and where the tables go."""
 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import dataclasses
-import datetime
-import json
-import platform
 import re
-import shlex
 import statistics
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-JSON_FORMAT = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Study:
-    """What a table is of: ``name``, by which `actdma report` knows it, and its title.
-
-    ``kind``: "measured", "modelled", or "by column", where the columns' names say.
-    """
-
-    name: str
-    title: str
-    kind: str
-
-
-def timed(function: Callable[[], object]) -> float:
-    """Wall-clock seconds of one call."""
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-def memcpy_seconds(target: np.ndarray, source: np.ndarray) -> float:
-    """Seconds to copy ``source`` (contiguous) over ``target``."""
-    return timed(lambda: ctypes.memmove(target.ctypes.data, source.ctypes.data, source.nbytes))
-
-
-def aligned_ones(nbytes: int) -> np.ndarray:
-    """``nbytes`` that have been written to (uint8), from a multiple of 64 on."""
-    memory = np.ones(nbytes + 64, np.uint8)
-    return memory[-memory.ctypes.data % 64 :][:nbytes]
-
-
-def aligned(data: np.ndarray) -> np.ndarray:
-    """A copy of ``data`` (uint8), from a multiple of 64 on."""
-    copy = aligned_ones(data.size)
-    copy[:] = data
-    return copy
+from actdma.bench.study import Published, Study, command
+from actdma.bench.timing import memcpy_seconds, timed
 
 
 def compared(
@@ -86,15 +40,6 @@ def random_data(nbytes: int, element_bytes: int, zeros: float) -> np.ndarray:
     return values.view(np.uint8)
 
 
-def processor() -> str:
-    """The processor's name as the system gives it."""
-    try:
-        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        found = None
-    return found[1] if found else platform.processor() or platform.machine()
-
-
 def publish(
     study: Study,
     columns: Sequence[str],
@@ -110,25 +55,18 @@ def publish(
     `actdma report` reads the JSON: the study, ``what`` with processor and date as the caption, the
     command, columns, rows (of text) and figures.
     """
-    caption = f"{processor()}, {datetime.date.today()}: {what}"
-    table = Table(*columns, title=study.title, caption=caption)
-    for row in rows:
-        table.add_row(*row)
-    console = Console()
-    console.width = max(console.width, 120)
-    console.print(table)
-    command = shlex.join(["python", *sys.orig_argv[1:]])
+    published = Published(study, columns, rows, figures, what)
+    published.show()
     if args.json:
-        data = {"format": JSON_FORMAT, "study": dataclasses.asdict(study), "caption": caption}
-        data |= {"command": command, "columns": columns, "rows": rows, "figures": figures}
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(data, indent=2) + "\n")
+        published.to_json(args.json)
     if args.docs:
         lines = [columns, ["---"] * len(columns), *rows]
         body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         links = "".join(f"![{shows}]({file.name})\n\n" for file, shows in pictures if file)
         update_section(
-            args.docs, f"## {study.title}", f"{caption}.\n\n`{command}`\n\n{links}{body}"
+            args.docs,
+            f"## {study.title}",
+            f"{published.caption}.\n\n`{command()}`\n\n{links}{body}",
         )
 
 

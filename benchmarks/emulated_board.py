@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import Study, memcpy_seconds, publish, random_data
+from common import Study, publish, random_data
 
 import actdma
+from actdma.bench.timing import memcpy_seconds
 from actdma.board import Board
 from actdma.frame import Codec, DType
 

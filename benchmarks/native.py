@@ -23,8 +23,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import Study, aligned, aligned_ones, compared, publish, random_data
+from common import Study, compared, publish, random_data
 
+from actdma.bench.timing import aligned, aligned_ones
 from actdma.codecs import parameters
 from actdma.frame import Codec, Descriptor, DType, Norm, PoolKind
 from actdma.native import _native

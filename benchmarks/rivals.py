@@ -25,11 +25,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import Study, aligned, aligned_ones, memcpy_seconds, publish, timed
+from common import Study, publish
 from ratios import save
 from saved import Collector
 
 from actdma.backend import compress_bound
+from actdma.bench.timing import aligned, aligned_ones, memcpy_seconds, timed
 from actdma.codecs import best_codec
 from actdma.frame import Codec, DType, Frame
 from actdma.native import NativeBackend

@@ -185,6 +185,6 @@ def test_interrupt_is_one_line(monkeypatch, capsys):
     def interrupt(options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("actdma.cli._measure", interrupt)
+    monkeypatch.setattr("actdma.cli.measure._run", interrupt)
     assert main(["measure"]) == 130
     assert capsys.readouterr().err == "actdma: interrupted\n"

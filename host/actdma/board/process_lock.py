@@ -27,7 +27,7 @@ def process_lock(board: str) -> Iterator[None]:
     that ends. Within a process it may be taken again: there the board opened last is the one that
     works.
     """
-    path = _folder() / f"actdma-{board}.lock"
+    path = lock_folder() / f"actdma-{board}.lock"
     with _guard:
         _take(path)
     try:
@@ -37,7 +37,7 @@ def process_lock(board: str) -> Iterator[None]:
             _give_back(path)
 
 
-def _folder() -> Path:
+def lock_folder() -> Path:
     """ACTDMA_LOCKS, else where the locks of all users lie until the next boot."""
     if os.environ.get("ACTDMA_LOCKS"):
         return Path(os.environ["ACTDMA_LOCKS"]).expanduser()

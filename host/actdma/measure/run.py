@@ -14,6 +14,7 @@ from torch import nn
 
 from ..api import backend_of, codec_of
 from ..backend import Backend, descriptors
+from ..bench.dump import Dump, DumpError
 from ..frame import FRAME_BYTES, Codec, DType, FrameError
 from ..offloading import Report, Session, offload
 from .inputs import DEFAULT_MODEL, InputError, load_images, load_model, need, one_sentence
@@ -36,6 +37,7 @@ class Options:
     timing: bool = True
     seed: int = 0
     frame_bytes: int = FRAME_BYTES
+    dump: str | None = None
 
 
 @dataclasses.dataclass
@@ -79,11 +81,15 @@ def measure(options: Options) -> Report:
     next(descriptors(0, DType.uint8, Codec.RAW, options.frame_bytes))  # ValueError for a bad size
     if options.dtype not in DTYPES:
         raise ValueError(f"unknown dtype {options.dtype!r}; known are {', '.join(DTYPES)}")
+    dump = _dump(options.dump)
     with _open_backend(options) as backend:
         model, normalisation = load_model(options.model, options.seed)
         images = load_images(options.data, options.batch, normalisation)
         dtype = getattr(torch, options.dtype)
-        return compare(Step(model.to(dtype), images.to(dtype), options.seed), backend, options)
+        step = Step(model.to(dtype), images.to(dtype), options.seed)
+        if dump is not None:
+            step.gradients(_session(step, dump, options, verify=False))
+        return compare(step, backend, options)
 
 
 def compare(step: Step, backend: Backend, options: Options) -> Report:
@@ -147,6 +153,15 @@ def _timed(step: Step, session: Session | None = None) -> tuple[dict[str, Any], 
     began = time.perf_counter()
     gradients = step.gradients(session)
     return gradients, time.perf_counter() - began
+
+
+def _dump(folder: str | None) -> Dump | None:
+    if folder is None:
+        return None
+    try:
+        return Dump(folder, backend_of("native"))
+    except DumpError as error:
+        raise InputError(str(error)) from error
 
 
 @contextlib.contextmanager
