@@ -66,6 +66,19 @@ def test_measure(folder, capsys, backend):
     assert report["environment"]["options"]["batch"] == 2
 
 
+def test_what_measure_dumps_bench_reads(folder, capsys):
+    assert main([*SMALL, "--backend", "native", "--dump", "saved"]) == 0
+    count = len(list((folder / "saved").glob("*.actdma")))
+    assert count == 2  # what the convolution and the linear layer keep
+    bench = ["bench", "--dump", "saved", "--codec", "zvc", "--repeats", "1", "--json", "b.json"]
+    assert main(bench) == 0
+    found = json.loads((folder / "b.json").read_text())
+    assert [row[:3] for row in found["rows"]] == [["saved", "float32", "zvc"]]
+    assert "2 tensors" in found["caption"]
+    assert main([*SMALL, "--backend", "native", "--dump", "saved"]) == 2
+    assert "saved" in capsys.readouterr().err
+
+
 def test_codec_of_the_dtype(folder):
     assert main([*SMALL, "--backend", "native", "--codec", "auto", "--json", "a.json"]) == 0
     records = json.loads((folder / "a.json").read_text())["records"]

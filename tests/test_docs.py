@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from actdma.version import VERSION
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 FENCED = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,6 +44,25 @@ def test_the_readmes_pynq_example_runs(tmp_path):
     script.write_text(textwrap.dedent(re.match(r"\n((?:    .*\n|\n)+)", section)[1]))
     done = run_in(tmp_path, script)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+def test_files_named_there_exist(name):
+    text = (ROOT / name).read_text()
+    links = re.findall(r"\]\((?!http)([^)#]+)", text)
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    named = re.findall(
+        r"`((?:docs|hls|host|overlay|tests|benchmarks|notebooks)/[\w./]*)`", "".join(tables)
+    )
+    missing = [path for path in [*links, *named] if not (ROOT / path).exists()]
+    assert not missing
+    assert links or named
+
+
+@pytest.mark.parametrize("name", ["CITATION.cff", "CHANGELOG.md"])
+def test_the_version_is_that_of_the_package(name):
+    number = re.search(r"^(?:version: |## )(\d\S*\d)", (ROOT / name).read_text(), re.MULTILINE)[1]
+    assert number == VERSION
 
 
 def run_in(folder, script):
