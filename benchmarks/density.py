@@ -2,13 +2,14 @@
 
     python benchmarks/density.py --data FOLDER [--json FILE] [--docs FILE] [--plot FILE]
 
-ReLU networks of cDMA (arXiv 1705.01626) at the size of CIFAR-10, with a quarter of the channels
-(SqueezeNet: all), trained on 9000 of the images in FOLDER (`images.py`), cropped and flipped at
-random: AlexNet and VGG-16 by SGD with momentum, SqueezeNet, which that leaves at chance, by AdamW.
-A core is done with them in about twenty minutes, and they end well below what the architectures
-reach with more images and epochs. A network that was studied is not trained again as long as its
-file is in the folder of results. At points along the way 256 other images go through the network
-in train mode: *density* is the share of elements that are not zero in the outputs of each ReLU and
+The six ReLU networks of cDMA (arXiv 1705.01626) at the size of CIFAR-10, with a quarter of the
+channels (NiN: half, SqueezeNet: all), trained on 9000 of the images in FOLDER (`images.py`),
+cropped and flipped at random: AlexNet, OverFeat and VGG-16 by SGD with momentum, the others by
+AdamW (SGD leaves SqueezeNet at chance). A core is done with them in about an hour, and they end
+well below what the architectures reach with more images and epochs. A network that was studied is
+not trained again as long as its file is in the folder of results; ours are in
+`benchmarks/measured/density`. At points along the way 256 other images go through the network in
+train mode: *density* is the share of elements that are not zero in the outputs of each ReLU and
 each pooling. Ratios are those of `saved.py`: of all that a step with these images saves, from
 random weights and from those trained here, raw bytes per compressed byte. bfloat16: rounded from
 float32.
@@ -62,6 +63,9 @@ class Course:
 COURSES = (
     Course("AlexNet", "alexnet", Schedule(10, 0.02, batch=64), {"width": 0.25}),
     Course("VGG-16", "vgg16", Schedule(10, 0.02, batch=64), {"width": 0.25}),
+    Course("OverFeat", "overfeat", Schedule(10, 0.02, batch=64), {"width": 0.25}),
+    Course("NiN", "nin", Schedule(10, 1e-3, "adamw", batch=64), {"width": 0.5}),
+    Course("GoogLeNet", "googlenet", Schedule(10, 1e-3, "adamw", batch=64), {"width": 0.25}),
     Course("SqueezeNet", "squeezenet", Schedule(10, 1e-3, "adamw", batch=64)),
 )
 

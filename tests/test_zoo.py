@@ -61,7 +61,7 @@ def test_parameters(name, millions):
         ("squeezenet", {}, 224),
         ("squeezenet", {"side": 32}, 32),
         ("googlenet", {}, 224),
-        ("googlenet", {"side": 32}, 32),
+        ("googlenet", {"side": 32, "width": 0.25}, 32),
         ("relu-cnn", {}, 32),
         ("gelu-transformer", {}, 32),
         ("vit-tiny", {"side": 32, "patch": 4}, 32),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from .layers import is_small, kaiming, named, small_logits
+from .layers import is_small, kaiming, named, scaled, small_logits
 
 
 class Fire(nn.Module):
@@ -84,13 +84,14 @@ def _branch(before: int, *layers: tuple[int, int]) -> nn.Sequential:
     return nn.Sequential(*modules)
 
 
-def googlenet(classes: int = 1000, side: int = 224) -> nn.Sequential:
+def googlenet(classes: int = 1000, side: int = 224, width: float = 1.0) -> nn.Sequential:
     """GoogLeNet (Szegedy et al., arXiv 1409.4842, table 1) without its auxiliary classifiers.
 
     ``side`` 32: the first convolution is one of 3 x 3, it and the first pooling do not stride, and
-    responses are not normalised, as in `plain`.
+    responses are not normalised, as in `plain`. ``width`` multiplies all channels but the logits'.
     """
     small = is_small(side, 224)
+    first, reduced, second = scaled((64, 64, 192), width)
 
     def pool() -> nn.Module:
         return nn.MaxPool2d(3, 2, ceil_mode=True)
@@ -99,15 +100,16 @@ def googlenet(classes: int = 1000, side: int = 224) -> nn.Sequential:
         return nn.Identity() if small else nn.LocalResponseNorm(5, 1e-4, 0.75, 1)
 
     layers = [
-        ("conv1", nn.Conv2d(3, 64, 3, 1, 1) if small else nn.Conv2d(3, 64, 7, 2, 3)),
+        ("conv1", nn.Conv2d(3, first, 3, 1, 1) if small else nn.Conv2d(3, first, 7, 2, 3)),
         ("relu1", nn.ReLU()),
         ("pool1", nn.MaxPool2d(3, 1, 1) if small else pool()),
-        *(("norm1", norm()), ("conv2a", nn.Conv2d(64, 64, 1)), ("relu2a", nn.ReLU())),
-        *(("conv2b", nn.Conv2d(64, 192, 3, 1, 1)), ("relu2b", nn.ReLU())),
+        *(("norm1", norm()), ("conv2a", nn.Conv2d(first, reduced, 1)), ("relu2a", nn.ReLU())),
+        *(("conv2b", nn.Conv2d(reduced, second, 3, 1, 1)), ("relu2b", nn.ReLU())),
         *(("norm2", norm()), ("pool2", pool())),
     ]
-    before = 192
-    for name, sizes in _INCEPTIONS.items():
+    before = second
+    for name, unscaled in _INCEPTIONS.items():
+        sizes = scaled(unscaled, width)
         layers.append((f"inception{name}", Inception(before, sizes)))
         before = sizes[0] + sizes[2] + sizes[4] + sizes[5]
         if name in ("3b", "4e"):

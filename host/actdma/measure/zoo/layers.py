@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from torch import nn
 
@@ -42,3 +42,10 @@ def is_small(side: int, of_paper: int) -> bool:
     if side not in (32, of_paper):
         raise ValueError(f"images of {side} x {side}: allowed are 32 and {of_paper}")
     return side == 32
+
+
+def scaled(channels: Sequence[int], width: float) -> list[int]:
+    """``channels`` times ``width``, to the nearest multiple of 8; ValueError if one is below 4."""
+    if min(channels) * width < 4:
+        raise ValueError(f"a width of {width} leaves none of {min(channels)} channels")
+    return [max(8, round(count * width / 8) * 8) for count in channels]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from torch import nn
 
-from .layers import is_small, kaiming, named, small_logits
+from .layers import is_small, kaiming, named, scaled, small_logits
 
 Layers = Iterator[tuple[str, nn.Module]]
 
@@ -134,13 +134,6 @@ def vgg16(classes: int = 1000, side: int = 224, width: float = 1.0) -> nn.Sequen
         yield from _dense((before * maps**2, *scaled((hidden, hidden), width)), classes, 6)
 
     return kaiming(named(layers()))
-
-
-def scaled(channels: Sequence[int], width: float) -> list[int]:
-    """``channels`` times ``width``, to the nearest multiple of 8; ValueError if one is below 4."""
-    if min(channels) * width < 4:
-        raise ValueError(f"a width of {width} leaves none of {min(channels)} channels")
-    return [max(8, round(count * width / 8) * 8) for count in channels]
 
 
 def _dense(sizes: Sequence[int], classes: int, first: int) -> Layers:
