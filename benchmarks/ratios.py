@@ -35,11 +35,15 @@ from networks import (
     EFFICIENTNET_LITE0,
     GELU_TRANSFORMER,
     GOOGLENET,
+    GPT,
+    MOBILENET_V2,
     NIN,
     OVERFEAT,
     RESNET_20,
+    RESNET_50,
     SQUEEZENET_1_1,
     VGG_16,
+    VIT,
     Network,
     parser_of,
     saved_by_network,
@@ -47,8 +51,9 @@ from networks import (
 )
 
 NETWORKS = (
-    *(RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0, GELU_TRANSFORMER),
+    *(RESNET_20, SQUEEZENET_1_1, EFFICIENTNET_LITE0),
     *(ALEXNET, OVERFEAT, NIN, VGG_16, GOOGLENET),
+    *(RESNET_50, MOBILENET_V2, VIT, GPT, GELU_TRANSFORMER),
 )
 DTYPES = (DType.float32, DType.bfloat16, DType.float16, DType.int8)
 STUDY = Study("ratios", "What a training step saves", "measured")
@@ -120,7 +125,7 @@ def cells(found: dict[str, Any]) -> list[str]:
 def plot(figures: Sequence[dict[str, Any]], path: Path) -> None:
     """Write a PNG: the ratio of each network, by dtype and compressor."""
     networks = list(dict.fromkeys(f["network"] for f in figures))
-    figure, panels = pyplot().subplots(2, 2, figsize=(16, 9), sharey=True, layout="constrained")
+    figure, panels = pyplot().subplots(2, 2, figsize=(20, 10), sharey=True, layout="constrained")
     for panel, dtype in zip(panels.flat, DTYPES, strict=True):
         chosen = {f["network"]: f for f in figures if f["dtype"] == dtype.name}
         for number, (codec, colour) in enumerate(COLOURS.items()):

@@ -557,6 +557,7 @@ def test_command_lists(capsys):
         (["--network", "resnet20", "--measured", "none.json"], "cannot read none.json"),
         (["--network", "gpt", "--ratio", "2"], "--network gpt: a step fails"),
         (["--network", "resnet20", "--plot", "a.txt"], "--plot a.txt: allowed are names in"),
+        (["--network", "gpt", "--ratio", "2", "--measure-to", "m.json"], "nothing is measured"),
         ([], "--network is missing"),
     ],
 )

@@ -82,14 +82,15 @@ def _run(options: argparse.Namespace) -> int:
     if options.network is None:
         raise UsageError("--network is missing; --list has the names")
     fields = {f.name: getattr(options, f.name) for f in dataclasses.fields(run.Options)}
+    chosen = run.Options(**{**fields, "codec": tuple(options.codec)})
+    if options.measure_to and not run.has_measurement(chosen):
+        raise UsageError("--measure-to: nothing is measured where the ratio and a device are given")
     try:
-        study = run.run(run.Options(**{**fields, "codec": tuple(options.codec)}))
+        study = run.run(chosen)
     except (run.InputError, ImportError, ValueError) as error:
         raise UsageError(str(error)) from error
     table.show(study)
     timelines = {row.name: row.timeline for row in study.rows}
-    if options.measure_to and study.measurement is None:
-        raise UsageError("--measure-to: nothing was measured, ratio and seconds are given")
     write(options.json, study.to_json)
     write(options.measure_to, lambda path: study.measurement.to_json(path))
     write(options.trace, functools.partial(timeline.write_chrome_trace, timelines))

@@ -119,7 +119,7 @@ def run(options: Options) -> Study:
     measurement = None
     if options.measured is not None:
         measurement = _read(options.measured)
-    elif device is None or assumed is None:
+    elif has_measurement(options):
         measurement = _measure(options, *network(), timed=device is None)
     if device is None:
         layers, seconds = measurement.layers, study.measured_seconds
@@ -133,6 +133,12 @@ def run(options: Options) -> Study:
         layers, seconds, link.plain, route, ratios, options.policy, options.buffers
     )
     return Study(options, rows, _inputs(options, device, link, route, measurement), measurement)
+
+
+def has_measurement(options: Options) -> bool:
+    """Whether a simulation with ``options`` has a `Study.measurement`."""
+    given = options.ratio is not None or options.density is not None
+    return not given or options.device == MEASURED or options.measured is not None
 
 
 def _check(options: Options) -> None:
