@@ -70,6 +70,8 @@ def main() -> None:
     parser = parser_of(__doc__, NETWORKS)
     parser.add_argument("--plot", type=Path, help="draw the ratios to this PNG")
     args = parser.parse_args()
+    if args.batch is not None and args.batch < 2:
+        parser.error(f"--batch {args.batch}: orders of maps differ from two images on")
     torch.set_num_threads(args.threads)
     rows, figures = [], []
     for network, head in studied(NETWORKS, args):

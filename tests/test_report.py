@@ -71,6 +71,21 @@ def write_model(folder):
     publish(folder, "break-even", [{"device": "V100", **grid}], "modelled")
 
 
+def write_costs(folder):
+    rows = {"plain": 1.0, "zvc": 0.8, "exact + auto": 0.5}
+    step = [
+        {"network": n, "row": row, "wall_of_plain": 2 - held, "held_of_plain": held}
+        for n in ("ResNet-20", "ViT")
+        for row, held in rows.items()
+    ]
+    publish(folder, "step", step)
+    publish(folder, "exact", [{**f, "dtype": "float32"} for f in step])
+    orders = ("contiguous", "channels_last")
+    publish(
+        folder, "memory", [{**f, "dtype": "bfloat16", "order": o} for f in step for o in orders]
+    )
+
+
 def run_benchmark(folder, name, *options):
     command = [sys.executable, ROOT / "benchmarks" / f"{name}.py", *options]
     command += ["--json", folder / f"{name}.json"]
@@ -93,10 +108,15 @@ def results(tmp_path_factory):
     run_benchmark(folder, "fabric", "--kib", "16")
     run_benchmark(folder, "ratios", "--network", "ResNet-20", "GELU transformer", "--batch", "1")
     run_benchmark(folder, "holdings", "--network", "ResNet-20", "--batch", "1")
+    run_benchmark(folder, "layouts", "--network", "ResNet-20", "--batch", "2")
+    run_benchmark(folder, "blocks", "--network", "ResNet-20", "--batch", "1")
+    run_benchmark(folder, "emulated_board", "--mib", "1", "--repeats", "1", "--zeros", "0", "0.5")
+    run_benchmark(folder, "board_stream", "--frames", "3", "--kib", "64", "256")
+    run_benchmark(folder, "block_sparse", "--rounds", "1", "--size", "64", "64", "64")
+    write_costs(folder)
     write_density(folder)
     write_rivals(folder)
     write_model(folder)
-    publish(folder, "step", [])
     publish(folder, "of_my_own", [])
     return folder
 
@@ -126,12 +146,13 @@ def test_every_kind_of_file_has_its_place(page):
         assert section(body, part.anchor)
     for anchor, charts in {
         "step": 1,
-        "networks": 4,
+        "networks": 6,
         "density": 1,
         "speed": 3,
-        "cost": 0,
+        "cost": 3,
         "model": 3,
         "timelines": 2,
+        "boards": 4,
         "other": 0,
     }.items():
         assert section(body, anchor).count('class="plotly-graph-div"') == charts, anchor
@@ -144,7 +165,7 @@ def test_measured_and_modelled_have_words_and_colours(page):
     for kind in ("measured", "modelled"):
         assert f'<span class="badge {kind}">{kind}</span>' in body
     charts = re.findall(r'<figure class="([^"]*)"><figcaption>(.*?)</figcaption>', body)
-    assert len(charts) == 14
+    assert len(charts) == 23
     assert all(f">{kind}</span>" in caption for kind, caption in charts)
     modelled = section(body, "model")
     assert '<figure class="measured"' not in modelled
@@ -414,7 +435,7 @@ def test_chromium_draws_every_chart_without_a_message(page, tmp_path):
     dom, messages = browse(page, tmp_path, "--dump-dom")
     assert messages == []
     charts = re.findall(r'<div id="chart-\d+"[^>]*>', dom)
-    assert len(charts) == 14
+    assert len(charts) == 23
     assert all("js-plotly-plot" in chart for chart in charts)  # plotly's, once it has drawn
     assert dom.count('class="trace bars"') > 20
     assert dom.count('class="scatterlayer') > 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -184,20 +184,11 @@ def ratio_against_speed(
 
     Points have "name", "ratio", "compress", "decompress" (GB/s or None) and "hover" (lines).
     """
-    columns = min(len(panels), 2) or 1
-    rows = -(-len(panels) // columns) or 1
-    figure = make_subplots(
-        rows,
-        columns,
-        subplot_titles=[plain(title) for title in panels],
-        horizontal_spacing=0.09,
-        vertical_spacing=0.16 / rows + 0.05,
-    )
+    figure, places = _panels(panels)
     names = dict.fromkeys(point["name"] for points in panels.values() for point in points)
     styles = _styles(names)
     unseen = set(names)
-    for number, points in enumerate(panels.values()):
-        place = {"row": number // columns + 1, "col": number % columns + 1}
+    for place, points in zip(places, panels.values(), strict=True):
         figure.add_scatter(
             x=[x for p in points for x in (p["compress"], p["decompress"], None)],
             y=[y for p in points for y in (p["ratio"], p["ratio"], None)],
@@ -233,7 +224,107 @@ def ratio_against_speed(
     if logarithmic:
         figure.update_xaxes(**_logarithmic(1, 2, 5))
     figure.update_yaxes(title="ratio", rangemode="tozero")
-    return _styled(figure, 90 + 340 * rows)
+    return _styled(figure, 90 + 340 * _rows(places))
+
+
+class Curve(NamedTuple):
+    """A line: its name, and its points."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+def curves(
+    panels: Mapping[str, Sequence[Curve]],
+    x_title: str,
+    y_title: str,
+    *,
+    powers: bool = False,
+    level: float | None = None,
+    from_zero: bool = True,
+) -> go.Figure:
+    """Lines, a panel for each title; ``powers``: x in powers of two; ``level``: a line across;
+    ``from_zero``: the axis of values has its zero."""
+    figure, places = _panels(panels)
+    styles = _styles(dict.fromkeys(curve.name for lines in panels.values() for curve in lines))
+    unseen = set(styles)
+    for place, lines in zip(places, panels.values(), strict=True):
+        for curve in lines:
+            colour, symbol = styles[curve.name]
+            figure.add_scatter(
+                x=list(curve.x),
+                y=list(curve.y),
+                name=plain(curve.name),
+                legendgroup=curve.name,
+                showlegend=curve.name in unseen,
+                mode="lines+markers",
+                line={"color": colour, "width": 1.5},
+                marker={"symbol": symbol, "size": 7},
+                **_hover(
+                    [
+                        [curve.name, f"{x_title} {x:g}", f"{y:.3g} {y_title}"]
+                        for x, y in zip(curve.x, curve.y, strict=True)
+                    ]
+                ),
+                **place,
+            )
+            unseen.discard(curve.name)
+        if powers:
+            ticks = sorted({x for curve in lines for x in curve.x})
+            texts = [f"{x:g}" if x < 1024 else f"{x / 1024:g}Ki" for x in ticks]
+            figure.update_xaxes(type="log", tickvals=ticks, ticktext=texts, **place)
+    if level is not None:
+        figure.add_hline(level, line_width=1, line_color=BLACK)
+    figure.update_xaxes(title=x_title)
+    figure.update_yaxes(title=y_title, rangemode="tozero" if from_zero else "normal")
+    return _styled(figure, 110 + 330 * _rows(places))
+
+
+def time_against_memory(panels: Mapping[str, Sequence[Mapping[str, Any]]]) -> go.Figure:
+    """A point for each row, a panel for each title: "wall_of_plain" over "held_of_plain"."""
+    figure, places = _panels(panels)
+    styles = _styles(dict.fromkeys(f["row"] for found in panels.values() for f in found))
+    unseen = set(styles)
+    for place, found in zip(places, panels.values(), strict=True):
+        for f in found:
+            colour, symbol = styles[f["row"]]
+            line = [f["row"], f"holds {f['held_of_plain']:.2f} of the plain step's bytes"]
+            figure.add_scatter(
+                x=[f["held_of_plain"]],
+                y=[f["wall_of_plain"]],
+                name=plain(f["row"]),
+                legendgroup=f["row"],
+                showlegend=f["row"] in unseen,
+                mode="markers",
+                marker={"symbol": symbol, "size": 11, "color": colour},
+                **_hover([[*line, f"takes {f['wall_of_plain']:.2f} of its time", "measured"]]),
+                **place,
+            )
+            unseen.discard(f["row"])
+    figure.update_xaxes(title="bytes held, of plain, measured", range=[0, 1.1])
+    figure.update_yaxes(title="time, of plain, measured", rangemode="tozero")
+    return _styled(figure, 110 + 330 * _rows(places))
+
+
+def _panels(titles: Iterable[str]) -> tuple[go.Figure, list[dict[str, int]]]:
+    """A figure with a panel for each title, two in a row, and the panels' places."""
+    titles = [*titles]
+    columns = min(len(titles), 2) or 1
+    rows = -(-len(titles) // columns) or 1
+    figure = make_subplots(
+        rows,
+        columns,
+        subplot_titles=[plain(title) for title in titles],
+        horizontal_spacing=0.09,
+        vertical_spacing=0.16 / rows + 0.05,
+    )
+    places = [{"row": n // columns + 1, "col": n % columns + 1} for n in range(len(titles))]
+    return figure, places
+
+
+def _rows(places: Sequence[Mapping[str, int]]) -> int:
+    return max((place["row"] for place in places), default=1)
 
 
 def _styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:

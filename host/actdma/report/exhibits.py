@@ -9,9 +9,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from . import charts
+from . import charts, costs
 from .blocks import Block, Chart, Heading, Table, Tile
-from .shapes import Maybe, shaped
+from .shapes import Maybe, grouped, shaped
 from .sources import BY_COLUMN, Source
 
 LONG = 14  # rows; longer tables are folded
@@ -205,14 +205,14 @@ def ratios_tiles(figures: Sequence[Mapping[str, Any]]) -> Iterator[Tile]:
 
 def ratios(figures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     """Ratios by network, then each network's by layer."""
-    by_dtype = _grouped(figures, "dtype")
+    by_dtype = grouped(figures, "dtype")
     several = {dtype: found for dtype, found in by_dtype.items() if len(found) > 1}
     if several:
         names = [*dict.fromkeys(f["network"] for found in several.values() for f in found)]
         choices = {dtype: _by_network(found, names) for dtype, found in several.items()}
         bars = charts.grouped_bars(names, choices, "raw bytes per compressed byte, measured")
         yield Chart(bars, "measured", "Ratios by network and codec; the dtype is chosen above.")
-    for network, found in _grouped(figures, "network").items():
+    for network, found in grouped(figures, "network").items():
         yield from _network(network, found)
 
 
@@ -289,7 +289,7 @@ def holdings(figures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     """Shares of what is held, by role."""
     bars = {
         network: {f["role"]: f["share"] for f in found}
-        for network, found in _grouped(figures, "network").items()
+        for network, found in grouped(figures, "network").items()
     }
     chart = charts.shares(bars, OTHERS)
     yield Chart(chart, "measured", "What is held for the backward pass, by what it is to that.")
@@ -355,7 +355,7 @@ FABRIC = [
 
 def rivals_tiles(figures: Sequence[Mapping[str, Any]]) -> Iterator[Tile]:
     """What the first compressor, ours, does on each data set."""
-    for data, found in _grouped(figures, "data").items():
+    for data, found in grouped(figures, "data").items():
         ours = found[0]
         value = f"{ours['compress']:.2g} GB/s at ratio {ours['ratio']:.2f}"
         yield Tile(f"{ours['compressor']} on a CPU: {data}", value, "measured")
@@ -367,7 +367,7 @@ def rivals(figures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
         data: [
             _point(f["compressor"], f["ratio"], f["compress"], f["decompress"], data) for f in found
         ]
-        for data, found in _grouped(figures, "data").items()
+        for data, found in grouped(figures, "data").items()
     }
     caption = (
         "Ratio against speed, beside other compressors, one thread of a CPU: filled while "
@@ -396,7 +396,7 @@ def fabric(figures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
             for f in found
             if f["gb_per_s"]
         ]
-        for boards, found in _grouped(figures, "boards").items()
+        for boards, found in grouped(figures, "boards").items()
     }
     caption = "Ratio against speed of the engines on each board, on data of which half is zero."
     panels = {boards: points for boards, points in panels.items() if points}
@@ -524,14 +524,6 @@ def break_even(figures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     yield Chart(charts.break_even(figures), "modelled", caption)
 
 
-def _grouped(items: Iterable[Mapping[str, Any]], key: str) -> dict[str, list[Mapping[str, Any]]]:
-    """Items by what they have under ``key``, in the order of appearance."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for item in items:
-        groups.setdefault(item[key], []).append(item)
-    return groups
-
-
 def _benchmark(name: str, *parts: Any, data: bool = True, shape: Any = None) -> Exhibit:
     """The exhibit of a study that the script of that name makes, from a folder of ``data``."""
     command = f"python benchmarks/{name}.py"
@@ -560,8 +552,8 @@ SECTIONS = (
         (
             _benchmark("ratios", ratios, ratios_tiles, shape=RATIOS),
             _benchmark("holdings", holdings, shape=HOLDINGS),
-            _benchmark("layouts"),
-            _benchmark("blocks"),
+            _benchmark("layouts", costs.layouts, shape=costs.LAYOUTS),
+            _benchmark("blocks", costs.blocks, shape=costs.BLOCKS),
         ),
     ),
     Section(
@@ -581,7 +573,11 @@ SECTIONS = (
     Section(
         "cost",
         "What a step costs",
-        (_benchmark("step"), _benchmark("memory"), _benchmark("exact")),
+        (
+            _benchmark("step", costs.step, shape=costs.STEP),
+            _benchmark("memory", costs.memory, shape=costs.MEMORY),
+            _benchmark("exact", costs.exact, shape=costs.EXACT),
+        ),
     ),
     Section(
         "model",
@@ -615,9 +611,9 @@ SECTIONS = (
         "boards",
         "Boards and lossy training",
         (
-            _benchmark("emulated_board", data=False),
-            _benchmark("board_stream", data=False),
-            _benchmark("block_sparse", data=False),
+            _benchmark("emulated_board", costs.emulated, data=False, shape=costs.EMULATED),
+            _benchmark("board_stream", costs.stream, data=False, shape=costs.STREAM),
+            _benchmark("block_sparse", costs.sparse, data=False, shape=costs.SPARSE),
         ),
     ),
 )

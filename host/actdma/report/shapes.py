@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 LARGEST = 1e300  # integers beyond it cannot be divided by a float
@@ -40,6 +41,14 @@ def shaped(value: Any, shape: Any, where: str = "it") -> Any:
         names = {str: "text", float: "a number", bool: "true or false"}
         raise ShapeError(f"{where} is {_short(value)}, not {names[shape]}")
     return value
+
+
+def grouped(items: Iterable[Mapping[str, Any]], *keys: str) -> dict[str, list[Mapping[str, Any]]]:
+    """Items by what they have under ``keys``, joined by commas, in the order of appearance."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for item in items:
+        groups.setdefault(", ".join(item[key] for key in keys), []).append(item)
+    return groups
 
 
 def _object(value: Any, shape: dict, where: str) -> dict[str, Any]:

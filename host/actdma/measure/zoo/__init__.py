@@ -82,6 +82,7 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "nin": nin,
     "vgg16": vgg16,
     "squeezenet": squeezenet,
+    "squeezenet1.0": functools.partial(squeezenet, version="1.0"),
     "googlenet": googlenet,
     "relu-cnn": relu_cnn,
     "vit-tiny": functools.partial(ViT, width=192, depth=12, heads=3),

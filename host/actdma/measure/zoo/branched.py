@@ -32,21 +32,24 @@ class Fire(nn.Module):
         return torch.cat(expanded, 1)
 
 
-def squeezenet(classes: int = 1000, side: int = 224) -> nn.Sequential:
-    """SqueezeNet 1.1 (Iandola et al., arXiv 1602.07360, and the authors' repository).
+def squeezenet(classes: int = 1000, side: int = 224, version: str = "1.1") -> nn.Sequential:
+    """SqueezeNet (Iandola et al., arXiv 1602.07360), ``version`` 1.0, or the 1.1 that the authors
+    published later, with a smaller first convolution and earlier poolings.
 
     Its ``features`` have `conv1` and `fireN.{squeeze1x1,expand1x1,expand3x3}`. ``side`` 32: the
     first convolution keeps the map.
     """
     small = is_small(side, 224)
+    channels, size, pooled = _SQUEEZENETS[version]
     sizes = [(64, 16, 64), (128, 16, 64), (128, 32, 128), (256, 32, 128)]
     sizes += [(256, 48, 192), (384, 48, 192), (384, 64, 256), (512, 64, 256)]
-    stem = nn.Conv2d(3, 64, 3, padding=1) if small else nn.Conv2d(3, 64, 3, 2)
-    features = [("conv1", stem), ("relu1", nn.ReLU())]
-    for number, size in enumerate(sizes, 2):
-        if number in (2, 4, 6):
+    sizes[0] = channels, *sizes[0][1:]
+    stem = (1, size // 2) if small else (2,)
+    features = [("conv1", nn.Conv2d(3, channels, size, *stem)), ("relu1", nn.ReLU())]
+    for number, fire in enumerate(sizes, 2):
+        if number - 1 in pooled:
             features.append((f"pool{number - 1}", nn.MaxPool2d(3, 2, ceil_mode=True)))
-        features.append((f"fire{number}", Fire(*size)))
+        features.append((f"fire{number}", Fire(*fire)))
     head = (
         *(("dropout9", nn.Dropout(0.5)), ("conv10", nn.Conv2d(512, classes, 1))),
         *(("relu10", nn.ReLU()), ("mean", nn.AdaptiveAvgPool2d(1)), ("flat", nn.Flatten())),
@@ -54,6 +57,10 @@ def squeezenet(classes: int = 1000, side: int = 224) -> nn.Sequential:
     model = kaiming(named((("features", named(features)), *head)))
     small_logits(model.conv10)
     return model
+
+
+# Channels and side of the first convolution, and the layers that a pooling follows.
+_SQUEEZENETS = {"1.0": (96, 7, (1, 4, 8)), "1.1": (64, 3, (1, 3, 5))}
 
 
 class Inception(nn.Module):
