@@ -15,8 +15,9 @@ from torch.utils.checkpoint import checkpoint
 
 import networks
 from actdma.backend import ReferenceBackend
+from actdma.frame import FrameError, Status
 from actdma.native import NativeBackend
-from actdma.offloading.queue import AtOnce, Queue, queue_of
+from actdma.offloading.queue import AtOnce, Queue, copied, queue_of
 from sessions import leaf, offload, records
 from test_offload import same_gradients
 from threads import run_threads
@@ -262,6 +263,41 @@ def test_an_error_in_the_thread_is_raised_in_backward_with_its_traceback():
     with pytest.raises(OSError, match="no compressor") as error:
         y.backward()
     assert any(entry.name == "compress" for entry in error.traceback)
+
+
+class AwkwardError(OSError):
+    def __new__(cls, device, problem):
+        return super().__new__(cls, f"{device}: {problem}")
+
+    def __init__(self, device, problem):
+        super().__init__(f"{device}: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"), [(OSError, ("none",)), (FrameError, (Status.RAW_CRC, "no"))]
+)
+def test_a_step_whose_error_was_caught_can_be_freed(kind, arguments):
+    class Broken(NativeBackend):
+        def compress(self, *_):
+            raise kind(*arguments)
+
+    def step():
+        x = leaf(1000)
+        with offload(backend=Broken(), queue_bytes=1 << 20):
+            y = x.sin().sum() + (x * 2).cos().sum()
+        with pytest.raises(kind) as caught:
+            y.backward()
+        assert str(caught.value) == str(kind(*arguments))
+        return weakref.ref(y)
+
+    graph = step()
+    gc.collect()
+    assert graph() is None
+
+
+def test_an_error_that_cannot_be_copied_is_raised_itself():
+    error = AwkwardError("board", "gone")
+    assert copied(error) is error
 
 
 def test_several_threads_in_one_session():

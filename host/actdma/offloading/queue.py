@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Result(Protocol[T]):
-    """What work will have come to; of `concurrent.futures.Future`."""
+    """What work will have come to."""
 
     def result(self) -> T:
         """Wait for it, and raise what it raised."""
@@ -28,6 +28,38 @@ class Done(Generic[T]):
     def result(self) -> T:
         """The value."""
         return self._value
+
+
+class Later(Generic[T]):
+    """The result of work that a thread does."""
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    def result(self) -> T:
+        """Wait for it; raises a copy of what the work raised.
+
+        The frames that an error goes through are in its traceback. Were it the future's own, that
+        would hold those of a step, they the graph, and this the future: for ever, as no garbage
+        collector sees through a graph.
+        """
+        error = self._future.exception()
+        if error is not None:
+            raise copied(error)
+        return self._future.result()
+
+
+def copied(error: BaseException) -> BaseException:
+    """The same error with a traceback of its own; itself if it cannot be copied."""
+    try:
+        twin = type(error).__new__(type(error), *error.args)
+    except TypeError:
+        return error
+    twin.__dict__.update(error.__dict__)
+    if str(twin) != str(error):
+        return error
+    twin.__cause__, twin.__suppress_context__ = error.__cause__, error.__suppress_context__
+    return twin.with_traceback(error.__traceback__)
 
 
 class AtOnce:
@@ -55,7 +87,7 @@ class Queue:
         self._thread = ThreadPoolExecutor(1, "actdma")
         self._process = os.getpid()
 
-    def put(self, nbytes: int, work: Callable[[], T]) -> Future[T]:
+    def put(self, nbytes: int, work: Callable[[], T]) -> Later[T]:
         """Have ``work``, which needs ``nbytes`` to be held for it, done. RuntimeError in a forked
         child, which has no such thread."""
         if os.getpid() != self._process:
@@ -66,7 +98,7 @@ class Queue:
             self._waiting += nbytes
         future = self._thread.submit(work)
         future.add_done_callback(lambda _: self._leave(nbytes))
-        return future
+        return Later(future)
 
     def offer(self, work: Callable[[], object]) -> None:
         """Have ``work`` done that nobody waits for."""
