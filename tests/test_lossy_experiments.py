@@ -277,5 +277,5 @@ def test_command(folder, tmp_path, experiment, row, dtype, options):
         "from scratch, last",
     }
     text = (tmp_path / "lossy.md").read_text()
-    assert text.count(f"| {row} |") == 2 + 2 + 2
+    assert text.count(f"| {row} |") == 1 + 2 + 2
     assert (tmp_path / f"{experiment}.png").stat().st_size > 10_000

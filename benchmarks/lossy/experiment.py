@@ -81,11 +81,11 @@ class Command:
             "the test; mean ± half of the 95 % t-interval; differences are paired by seed"
         )
         by_schedule, best = lines(results), at_best(results)
+        shown = {"accuracy by schedule": by_schedule}
+        if len(self.args.schedules) > 1:
+            shown["accuracy at the schedule that is best in validation"] = best
         for start in self.args.starts:
-            for title, found in (
-                ("accuracy by schedule", by_schedule),
-                ("accuracy at the schedule that is best in validation", best),
-            ):
+            for title, found in shown.items():
                 rows = tables.accuracy([line for line in found if line.start == start])
                 self._publish(f"{start}, {title}", tables.ACCURACY, rows, what)
         found = {"results": results, "by_schedule": by_schedule, "at_best": best}
