@@ -38,6 +38,7 @@ from actdma.measure import zoo
 
 FRACTIONS = (0, 0.01, 0.03, 0.06, 0.125, 0.25, 0.5, 0.75, 1)
 PROBES = 256
+MOST_LABELS = 30  # layers' names along an axis
 DTYPES = (DType.float32, DType.bfloat16)
 STUDY = Study("density", "Density over training", "measured")
 COLUMNS = (
@@ -187,31 +188,40 @@ def rows(figures: dict[str, Any]) -> Iterator[list[str]]:
 
 def plot(figures: list[dict[str, Any]], path: Path) -> None:
     """Write a PNG: for each network density by layer and point, and of all layers together."""
+    columns = min(len(figures), 3)
+    rows = -(-len(figures) // columns)
     figure, panels = pyplot().subplots(
-        2,
-        len(figures),
-        figsize=(5.2 * len(figures), 9),
-        height_ratios=(3, 1),
-        sharex="col",
+        2 * rows,
+        columns,
+        figsize=(5.6 * columns, 8 * rows),
+        height_ratios=(3, 1) * rows,
         squeeze=False,
         layout="constrained",
     )
-    for column, found in enumerate(figures):
+    for panel in panels.flat:
+        panel.set_visible(False)
+    for number, found in enumerate(figures):
+        row, column = divmod(number, columns)
         points, title = found["points"], found["course"]["title"]
         layers = list(points[0]["density"])
-        above, below = panels[:, column]
+        above, below = panels[2 * row : 2 * row + 2, column]
         table = [[point["density"][layer] for point in points] for layer in layers]
         image = above.imshow(table, aspect="auto", vmin=0, vmax=1, cmap="viridis")
-        above.set_yticks(range(len(layers)), layers, fontsize=8)
+        every = -(-len(layers) // MOST_LABELS)
+        above.set_yticks(range(0, len(layers), every), layers[::every], fontsize=8)
+        above.set_xticks([])
         above.set_title(f"{title}, test accuracy {found['trained']['test']:.1f} %")
         below.plot([100 * point["overall"] for point in points], "o-", color="#1f5f8b")
         below.set_ylim(0, 100)
         below.set_xticks(range(len(points)), [f"{p['fraction']:.0%}" for p in points])
         below.set_xlabel("training done")
+        below.set_xlim(-0.5, len(points) - 0.5)
+        below.set_ylabel("density of all, %")
         below.spines[["top", "right"]].set_visible(False)
-    panels[1, 0].set_ylabel("density of all, %")
-    figure.colorbar(image, ax=panels[0, -1], label="density, measured")
-    figure.savefig(path, dpi=110)
+        for panel in (above, below):
+            panel.set_visible(True)
+    figure.colorbar(image, ax=panels[:, -1], shrink=0.5, label="density, measured")
+    figure.savefig(path, dpi=90)
 
 
 def main() -> None:
