@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from .tokens import Attention
 
@@ -89,32 +89,28 @@ class UNet(nn.Module):
         if not widths or any(width % _GROUPS for width in widths):
             raise ValueError(f"widths are {tuple(widths)}, allowed are multiples of {_GROUPS}")
         times, lowest = 4 * widths[0], widths[-1]
+        unit = functools.partial(TimedUnit, times=times, dropout=dropout)
         self.times = Times(widths[0], times)
         self.stem = nn.Conv2d(channels, widths[0], 3, padding=1)
-        self.down, self.halve, before = nn.ModuleList(), nn.ModuleList(), widths[0]
-        skips = [before]  # the channels of the maps that the way up is given
-        for width in widths:
-            if self.down:
-                self.halve.append(nn.Conv2d(before, before, 3, 2, padding=1))
-                skips.append(before)
-            stage = nn.ModuleList()
+        down, kept = [], [widths[0]]  # channels of the maps that the way up is given
+        for stage, width in enumerate(widths):
+            if stage:
+                down.append(nn.Conv2d(kept[-1], kept[-1], 3, 2, padding=1))
+                kept.append(kept[-1])
             for _ in range(units):
-                stage.append(TimedUnit(before, width, times, dropout))
-                before = width
-                skips.append(before)
-            self.down.append(stage)
-        self.middle1 = TimedUnit(lowest, lowest, times, dropout)
-        self.attention = PixelAttention(lowest, heads)
-        self.middle2 = TimedUnit(lowest, lowest, times, dropout)
-        self.up, self.double = nn.ModuleList(), nn.ModuleList()
-        for width in reversed(widths):
-            if self.up:
-                self.double.append(nn.Conv2d(before, before, 3, padding=1))
-            stage = nn.ModuleList()
+                down.append(unit(kept[-1], width))
+                kept.append(width)
+        up, before = [], lowest
+        for stage, width in enumerate(reversed(widths)):
+            if stage:
+                larger = nn.Upsample(scale_factor=2), nn.Conv2d(before, before, 3, padding=1)
+                up.append(nn.Sequential(*larger))
             for _ in range(units + 1):
-                stage.append(TimedUnit(before + skips.pop(), width, times, dropout))
+                up.append(unit(before + kept.pop(), width))
                 before = width
-            self.up.append(stage)
+        self.down, self.up = nn.ModuleList(down), nn.ModuleList(up)
+        self.middle1, self.middle2 = unit(lowest, lowest), unit(lowest, lowest)
+        self.attention = PixelAttention(lowest, heads)
         self.norm = _normalised(before)
         self.out = nn.Conv2d(before, channels, 3, padding=1)
 
@@ -124,17 +120,13 @@ class UNet(nn.Module):
         first."""
         time, x = self.times(t), self.stem(x)
         maps = [x]
-        for i, stage in enumerate(self.down):
-            if i:
-                x = self.halve[i - 1](x)
-                maps.append(x)
-            for unit in stage:
-                x = unit(x, time)
-                maps.append(x)
+        for layer in self.down:
+            x = layer(x, time) if isinstance(layer, TimedUnit) else layer(x)
+            maps.append(x)
         x = self.middle2(self.attention(self.middle1(x, time)), time)
-        for i, stage in enumerate(self.up):
-            if i:
-                x = self.double[i - 1](F.interpolate(x, scale_factor=2.0, mode="nearest"))
-            for unit in stage:
-                x = unit(torch.cat([x, maps.pop()], 1), time)
+        for layer in self.up:
+            if isinstance(layer, TimedUnit):
+                x = layer(torch.cat([x, maps.pop()], 1), time)
+            else:
+                x = layer(x)
         return self.out(self.norm(x))
