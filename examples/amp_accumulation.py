@@ -1,7 +1,7 @@
 """Mixed precision and gradient accumulation in plain PyTorch.
 
-A session is entered again for each micro-batch, so that its report is the whole optimiser step's: bytes
-are those of all micro-batches, the peak is what was held for one.
+A session is entered again for each micro-batch, so that its report is the whole optimiser step's:
+its sums are those of all micro-batches, its peak is what was held for one.
 """
 
 import itertools

@@ -20,14 +20,17 @@ class Steps:
     """A training run through `actdma.offload`, with a session for each optimiser step.
 
     ``options``: those of `actdma.offload`, without the model; refused here, not in the first step,
-    if they are wrong. ``backend="board"``, the default, is a board of the run's own, from `open` to
-    `close`. ``report``: that of the latest step that has ended, None before it. What is pickled or
-    copied are the options: sessions and boards belong to a running process.
+    if they are wrong (ValueError, TypeError). ``backend="board"``, the default, is a board of the
+    run's own, from `open` to `close`. ``report``: that of the latest step that has ended, None
+    before it. What is pickled or copied are the options: sessions and boards belong to a running
+    process.
     """
 
     def __init__(self, **options: Any) -> None:
         # No board is opened yet: another one refuses the same options.
         elsewhere = {"backend": "reference"} if self._wants_board(options) else {}
+        if "model" in options:
+            raise TypeError("model is not an option here: it is the trainer's")
         offload(**{**options, **elsewhere})
         self.report: Report | None = None
         self._options = options
