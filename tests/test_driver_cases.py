@@ -39,7 +39,7 @@ from actdma.emulation.faults import (
 from actdma.frame import Engine, Frame, FrameError, answer_bytes, crc, frame_bound
 from actdma.native import NativeBackend
 from actdma.overlay.design import load_design
-from kernels import Loopback
+from python_kernels import Loopback
 from threads import run_threads
 
 COMPRESS, DECOMPRESS = "axi_dma_compress", "axi_dma_decompress"

@@ -1,10 +1,8 @@
 """The Lightning callback: gradients are those of the plain fit, and nothing is left behind."""
 
-import contextlib
 import copy
 import csv
 import pickle
-import warnings
 
 import lightning.pytorch as pl
 import pytest
@@ -14,9 +12,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import networks
-from actdma.board import Board
 from actdma.integrations import steps as integration
 from actdma.integrations.lightning import OffloadCallback
+from trainers import all_equal, emulated_boards, hooks_are_open
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -33,12 +31,14 @@ class Module(pl.LightningModule):
         torch.manual_seed(0)
         self.network = networks.resnet()
         self.gradients, self.losses, self.fails_in = [], [], fails_in
+        self.seen_in_training = set()
 
     def loss(self, batch):
         return nn.functional.cross_entropy(self.network(batch[0]), batch[1])
 
     def training_step(self, batch, index):
         loss = self.loss(batch)
+        self.seen_in_training.add(hooks_are_open())
         if self.fails_in == "training_step" and index == 1:
             raise RuntimeError("failed in training_step")
         return loss
@@ -91,11 +91,6 @@ class Skipping(Module):
         return loss if index % 2 else None
 
 
-def hooks_are_open():
-    top = torch._C._autograd._top_saved_tensors_default_hooks(True)
-    return top is not None
-
-
 def data():
     images = networks.images(24)
     return DataLoader(TensorDataset(images, torch.arange(24) % 10), 4)
@@ -125,10 +120,6 @@ def logged(trainer):
         return [row for row in csv.DictReader(file) if row.get("actdma/held_bytes")]
 
 
-def all_equal(a, b):
-    return len(a) == len(b) and all(map(torch.equal, a, b))
-
-
 @pytest.mark.parametrize("kind", [Module, Manual, Lbfgs, Skipping])
 @pytest.mark.parametrize("exact", [False, True], ids=["values", "exact"])
 def test_gradients_and_weights_are_those_of_the_plain_fit(kind, exact, tmp_path):
@@ -151,6 +142,7 @@ def test_bfloat16_and_accumulation(batches, tmp_path):
     trainer = fit(offloaded, tmp_path, offload, **options)
     assert all(map(all_equal, plain.gradients, offloaded.gradients))
     assert len(plain.gradients) == len(offloaded.gradients) == trainer.global_step
+    assert (plain.seen_in_training, offloaded.seen_in_training) == ({False}, {True})
     assert "bfloat16" in {record.dtype for record in offload.report.records}
 
 
@@ -263,17 +255,7 @@ def test_wrong_options_are_refused_at_once(options, error, message):
 
 @pytest.fixture
 def boards(monkeypatch):
-    """The boards that callbacks open meanwhile: emulated ones that count no cycles."""
-    from actdma import open_board
-
-    opened: list[Board] = []
-
-    def emulated():
-        opened.append(open_board("emulated", timed=False))
-        return opened[-1]
-
-    monkeypatch.setattr(integration, "open_board", emulated)
+    opened = emulated_boards(monkeypatch)
     yield opened
     for board in opened:
-        with contextlib.suppress(Exception), warnings.catch_warnings():
-            board.close()
+        board.close()
