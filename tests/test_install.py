@@ -22,7 +22,7 @@ def python(code, **env):
 
 
 def test_import_is_silent_and_touches_neither_torch_nor_pynq():
-    heavy = "{'torch', 'pynq', 'hls4ml', 'matplotlib'}"
+    heavy = "{'torch', 'pynq', 'hls4ml', 'matplotlib', 'lightning', 'transformers'}"
     result = python(f"import sys, actdma; assert not {heavy} & set(sys.modules)")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
@@ -32,6 +32,9 @@ def test_import_is_silent_and_touches_neither_torch_nor_pynq():
     [
         ("pynq", "actdma.open_board('emulated')", "actdma[emulation]"),
         ("torch", "actdma.offload()", "actdma[torch]"),
+        ("lightning", "import actdma.integrations.lightning", "actdma[lightning]"),
+        ("transformers", "import actdma.integrations.transformers", "actdma[transformers]"),
+        ("accelerate", "import actdma.integrations.transformers", "actdma[transformers]"),
     ],
 )
 def test_missing_extra_is_one_sentence_that_says_what_to_install(missing, use, extra):

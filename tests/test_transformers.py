@@ -105,9 +105,10 @@ def test_gradients_and_weights_are_those_of_the_plain_run(exact, micro_batches, 
     assert ("bfloat16" in dtypes) == bf16
 
 
-@pytest.mark.parametrize("options", [{"gradient_checkpointing": True}, {"torch_compile": False}])
-def test_gradients_with_checkpointing_and_without(options, tmp_path):
-    both(tmp_path, **options)
+def test_gradients_with_activation_checkpointing(tmp_path):
+    plain, _, offload = both(tmp_path, exact=False, activation_checkpointing=True)
+    assert plain.model.is_gradient_checkpointing
+    assert len(offload.report.records) < 20  # inputs of the checkpointed blocks, not what is inside
 
 
 def test_a_loss_of_ones_own_is_in_the_session(tmp_path):
@@ -154,11 +155,11 @@ def test_each_logged_step_has_its_scalars_beside_its_loss(tmp_path):
 
 
 def test_an_optimiser_step_is_logged_with_all_its_micro_batches(tmp_path):
-    _, _, one = both(tmp_path)
-    _, trainer, three = both(tmp_path, gradient_accumulation_steps=3)
+    _, _, one = both(tmp_path, max_steps=2)
+    _, trainer, three = both(tmp_path, max_steps=2, gradient_accumulation_steps=3)
     assert len(three.report.records) == 3 * len(one.report.records)
     assert three.report.held_bytes_peak < 2 * one.report.held_bytes_peak
-    assert len(logged(trainer)) == 3
+    assert len(logged(trainer)) == 2
 
 
 def test_checkpoints_know_nothing_of_it(tmp_path):

@@ -155,6 +155,31 @@ def test_vit_dropout():
         assert torch.equal(model(x), model(x))
 
 
+def test_unet_sees_time_and_gives_images():
+    torch.manual_seed(0)
+    model = zoo.UNet((8, 16), units=1, dropout=0.0)
+    x = torch.randn(2, 3, 16, 16)
+    early, late = (model(x, torch.full((2,), t)) for t in (1, 900))
+    assert early.shape == x.shape
+    assert not torch.allclose(early, late)
+    late.square().mean().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_unet_of_the_paper():
+    """35.7 million parameters, with attention at a second resolution that this one leaves out."""
+    with torch.device("meta"):
+        model = zoo.UNet((128, 256, 256, 256))
+    assert 33e6 < sum(p.numel() for p in model.parameters()) < 36e6
+
+
+def test_unet_s_widths():
+    with pytest.raises(ValueError, match=r"widths are \(8, 12\), allowed are multiples of 8"):
+        zoo.UNet((8, 12))
+    with pytest.raises(ValueError, match="5 heads do not divide a width of 16"):
+        zoo.UNet((8, 16), heads=5)
+
+
 def test_resmlp_mixes_patches_only_across():
     """Without the layers across patches a patch's result depends on that patch alone."""
     torch.manual_seed(0)
