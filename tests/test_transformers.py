@@ -107,7 +107,7 @@ def test_gradients_and_weights_are_those_of_the_plain_run(exact, micro_batches, 
 
 def test_gradients_with_activation_checkpointing(tmp_path):
     plain, _, offload = both(tmp_path, exact=False, activation_checkpointing=True)
-    assert plain.model.is_gradient_checkpointing
+    assert plain.model.is_activation_checkpointing
     assert len(offload.report.records) < 20  # inputs of the checkpointed blocks, not what is inside
 
 
