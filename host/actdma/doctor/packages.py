@@ -15,7 +15,16 @@ from .finding import Finding, State
 
 _NAME = "actdma"
 # In the order in which a user meets them.
-_EXTRAS = ("torch", "emulation", "board", "demo", "report", "notebooks")
+_EXTRAS = (
+    "torch",
+    "lightning",
+    "transformers",
+    "emulation",
+    "board",
+    "demo",
+    "report",
+    "notebooks",
+)
 
 
 def findings() -> Iterator[Finding]:

@@ -244,8 +244,8 @@ class Report:
         slices = [each for record in self.records for each in record.slices(start)]
         write_trace({"actdma": slices}, "measured", path)
 
-    def log(self, writer: ScalarWriter, step: int, prefix: str = "actdma") -> None:
-        """Give ``writer`` the scalars of a training step, under ``prefix/``.
+    def scalars(self, prefix: str = "actdma") -> dict[str, float]:
+        """What a training step's log has of it, under ``prefix/``.
 
         "ratio": raw bytes per stored byte, left out where nothing went through a codec;
         "held_bytes": the peak; "stall_s": seconds that forward and backward were held up.
@@ -255,9 +255,12 @@ class Report:
             "held_bytes": self.held_bytes_peak,
             "stall_s": self.stall_s,
         }
-        for name, value in scalars.items():
-            if value is not None:
-                writer.add_scalar(f"{prefix}/{name}", value, step)
+        return {f"{prefix}/{name}": v for name, v in scalars.items() if v is not None}
+
+    def log(self, writer: ScalarWriter, step: int, prefix: str = "actdma") -> None:
+        """Give ``writer`` the `scalars` of a training step."""
+        for tag, value in self.scalars(prefix).items():
+            writer.add_scalar(tag, value, step)
 
     def __str__(self) -> str:
         from .text import plain  # which reads reports

@@ -1,6 +1,7 @@
 """Networks by name, as their papers describe them, without torchvision.
 
 Those for images take float32 of shape (batch, 3, height, width) and give logits (batch, classes).
+`UNet` has no name: it gives images.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 from .branched import Fire, Inception, googlenet, squeezenet
+from .diffusion import UNet
 from .mobile import InvertedResidual, mobilenet_v2
 from .plain import alexnet, nin, overfeat, relu_cnn, vgg16
 from .residual import Residual, basic, bottleneck, cifar_resnet, imagenet_resnet
@@ -27,6 +29,7 @@ __all__ = [
     "Inception",
     "InvertedResidual",
     "Residual",
+    "UNet",
     "build",
     "cifar_resnet",
 ]
