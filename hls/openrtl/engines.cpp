@@ -1,8 +1,6 @@
 // Both engines, for the translator to Verilog: ACTDMA_LANES wide, with the codecs of the build
 // flags.
-#pragma clang attribute push(__attribute__((always_inline)), apply_to = function)
 #include "actdma/engine.hpp"
-#pragma clang attribute pop
 
 extern "C" {
 

@@ -122,7 +122,7 @@ def _compile(source: Path, macros: dict[str, int], include: tuple[Path, ...]) ->
     """LLVM IR as the front end leaves it. Debug information gives source lines."""
     command = [
         *clang(),
-        *("-x", "c++", "-std=c++17", "-O1", "-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm"),
+        *("-x", "c++", "-std=c++17", "-O2", "-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm"),
         *("-gline-tables-only", "-fno-exceptions", "-fno-rtti", "-Wno-unknown-pragmas", "-w"),
         *("-target", "x86_64-linux-gnu", "-D__SYNTHESIS__"),
         *(f"-D{name}={value}" for name, value in macros.items()),
@@ -141,14 +141,16 @@ def _optimise(module: llvm.ModuleRef) -> None:
     Passes that copy control flow into the loop (peeling, jump threading, unswitching) stay out:
     one turn of the loop is one clock cycle.
     """
-    for option in ("unroll-allow-peeling=false", "unroll-runtime=false", "unroll-threshold=100000"):
+    for option in ("unroll-allow-peeling=false", "unroll-runtime=false", "unroll-threshold=1000000"):
         llvm.set_option("", f"--{option}")
-    llvm.set_option("", "--unroll-full-max-count=4096")
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2, size_level=0)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = False
     llvm.initialize_native_target()
     machine = llvm.Target.from_triple(module.triple).create_target_machine()
     builder = llvm.create_pass_builder(machine, tuning)
+    for function in module.functions:
+        if not function.is_declaration:
+            function.add_function_attribute("alwaysinline")
     first = llvm.create_new_module_pass_manager()
     first.add_always_inliner_pass()
     first.run(module, builder)
@@ -197,9 +199,10 @@ def _function(source: llvm.ValueRef, places: _Places) -> Function:
     blocks = {block: Block(i) for i, block in enumerate(source.blocks)}
     arguments = {argument: Argument(i) for i, argument in enumerate(source.arguments)}
     made: dict[llvm.ValueRef, Instruction] = {}
+    text_of: dict[llvm.ValueRef, str] = {}
     for block in source.blocks:
         for item in block.instructions:
-            text = next(lines)
+            text = text_of[item] = next(lines)
             width = _width(item.type)
             clear = re.sub(r",? ![a-z]+ !\d+", "", text)
             made[item] = Instruction(item.opcode, width, clear, places(text), number=len(made))
@@ -221,6 +224,11 @@ def _function(source: llvm.ValueRef, places: _Places) -> Function:
         instruction.operands = [value(o) for o in operands if o not in blocks]
         if item.opcode == "phi":
             instruction.blocks = [blocks[b] for b in item.incoming_blocks]
+        if item.opcode == "switch" and len(instruction.operands) == 1:
+            # From LLVM 22 on the cases are no operands.
+            kind = instruction.operands[0].width
+            cases = re.findall(r"i\d+ (-?\d+|true|false), label", text_of[item])
+            instruction.operands += [Constant(kind, _number(case) % (1 << kind)) for case in cases]
         if item.opcode == "br" and len(instruction.blocks) == 2:
             # LLVM keeps a branch's operands as condition, false, true.
             instruction.blocks.reverse()
@@ -254,11 +262,13 @@ def _constant(operand: llvm.ValueRef) -> Constant | Global:
     width = _width(operand.type)
     if literal in ("undef", "poison"):
         return Constant(width, None)
-    if literal in ("true", "false"):
-        return Constant(1, int(literal == "true"))
-    if width > 0 and re.fullmatch(r"-?\d+", literal):
-        return Constant(width, int(literal) % (1 << width))
+    if width > 0 and re.fullmatch(r"-?\d+|true|false", literal):
+        return Constant(width, _number(literal) % (1 << width))
     return Global(text)
+
+
+def _number(literal: str) -> int:
+    return int(literal == "true") if literal in ("true", "false") else int(literal)
 
 
 def _texts(module: llvm.ModuleRef) -> dict[str, str]:
