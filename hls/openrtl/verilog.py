@@ -369,6 +369,14 @@ def _bits_set(i: Instruction, texts: list[str]) -> str:
     return parts[0]
 
 
+def _first_set(i: Instruction, text: str, bits: range) -> str:
+    """How many zeros lie before the bit looked at last, as a chain that begins there."""
+    count = [bit if bits.step < 0 else i.width - 1 - bit for bit in reversed(bits)]
+    choices = zip(reversed(bits), count, strict=True)
+    chain = "".join(f"{text}[{bit}] ? {literal(i.width, n)} : " for bit, n in choices)
+    return chain + literal(i.width, i.width)
+
+
 def _lesser(i: Instruction, texts: list[str]) -> str:
     kind = i.callee.split(".")[1]
     left, right = (f"$signed({t})" for t in texts[:2]) if kind[0] == "s" else texts[:2]
@@ -395,6 +403,8 @@ _INTRINSICS: dict[str, Callable[[Instruction, list[str]], str]] = {
     "fshl": _funnel,
     "fshr": _funnel,
     "ctpop": _bits_set,
+    "cttz": lambda i, t: _first_set(i, t[0], range(i.width - 1, -1, -1)),
+    "ctlz": lambda i, t: _first_set(i, t[0], range(i.width)),
     "usub": lambda i, t: f"{t[0]} > {t[1]} ? {t[0]} - {t[1]} : {literal(i.width, 0)}",
     "bswap": lambda i, t: (
         "{" + ", ".join(f"{t[0]}[{b + 7}:{b}]" for b in range(0, i.width, 8)) + "}"

@@ -20,20 +20,25 @@ class stream {
   stream& operator=(const stream&) = delete;
 
   T read() {
-    uint32_t words[kWords];
-    for (int i = 0; i < kWords; i++) words[i] = actdma_read(this, uint32_t(i));
     T token;
-    __builtin_memcpy(&token, words, sizeof(T));
+    for (int i = 0; i < kWords; i++) {
+      const uint32_t word = actdma_read(this, uint32_t(i));
+      __builtin_memcpy(reinterpret_cast<char*>(&token) + 4 * i, &word, size(i));
+    }
     return token;
   }
   void write(const T& token) {
-    uint32_t words[kWords];
-    words[kWords - 1] = 0;
-    __builtin_memcpy(words, &token, sizeof(T));
-    for (int i = 0; i < kWords; i++) actdma_write(this, uint32_t(i), words[i]);
+    for (int i = 0; i < kWords; i++) {
+      uint32_t word = 0;
+      __builtin_memcpy(&word, reinterpret_cast<const char*>(&token) + 4 * i, size(i));
+      actdma_write(this, uint32_t(i), word);
+    }
   }
 
  private:
+  static constexpr int size(int word) {
+    return int(sizeof(T)) - 4 * word < 4 ? int(sizeof(T)) - 4 * word : 4;
+  }
   static constexpr int kWords = int((sizeof(T) + 3) / 4);
 };
 
