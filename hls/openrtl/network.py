@@ -92,7 +92,7 @@ def engine(
     bytes_of_port = 4 * lanes + 4
     source_channel = Channel(-1, "AXI input", bytes_of_port, SRL_DEPTH)
     sink = Channel(-2, "AXI output", bytes_of_port, SRL_DEPTH)
-    builder = _Builder(functions, texts)
+    builder = _Builder(kind, functions, texts)
     builder.region(functions[kind], {0: source_channel, 1: sink})
     for channel in (*builder.channels, source_channel, sink):
         _keep(channel, builder.nodes)
@@ -100,7 +100,8 @@ def engine(
 
 
 class _Builder:
-    def __init__(self, functions: dict[str, Function], texts: dict[str, str]) -> None:
+    def __init__(self, kind: str, functions: dict[str, Function], texts: dict[str, str]) -> None:
+        self.kind = kind
         self.functions = functions
         self.texts = texts
         self.nodes: list[Node] = []
@@ -142,12 +143,11 @@ class _Builder:
 
     def _node(self, function: Function, given: dict[int, Channel]) -> Node:
         if function.name not in self.modules:
-            name = _plain(function.name)
-            same = sum(module.name.split("__")[0] == name for module in self.modules.values())
-            unique = f"{name}__{same}" if same else name
-            self.modules[function.name] = translate(function, unique)
+            count = len(self.modules)
+            module = translate(function, f"{self.kind}_{count}_{_plain(function.name)}")
+            self.modules[function.name] = module
         module = self.modules[function.name]
-        name = module.name.split("__")[0]
+        name = _plain(function.name)
         same = sum(node.name.split("#")[0] == name for node in self.nodes)
         node = Node(f"{name}#{same + 1}" if same else name, module, given)
         for port in module.ports:
@@ -203,7 +203,7 @@ def _top(engine: Engine) -> str:
     for channel in (engine.source, *engine.channels, engine.sink):
         lines += _fifo(channel)
     lines += [
-        f"  assign {_wire(engine.source)}_in = {{15'b0, s_axis_tlast, 7'b0, &s_axis_tkeep, "
+        f"  assign {_wire(engine.source)}_in = {{23'b0, s_axis_tlast, 7'b0, &s_axis_tkeep, "
         "s_axis_tdata};",
         f"  assign {_wire(engine.source)}_in_valid = s_axis_tvalid;",
         f"  assign s_axis_tready = {_wire(engine.source)}_in_ready;",
