@@ -141,7 +141,11 @@ def _optimise(module: llvm.ModuleRef) -> None:
     Passes that copy control flow into the loop (peeling, jump threading, unswitching) stay out:
     one turn of the loop is one clock cycle.
     """
-    for option in ("unroll-allow-peeling=false", "unroll-runtime=false", "unroll-threshold=1000000"):
+    for option in (
+        "unroll-allow-peeling=false",
+        "unroll-runtime=false",
+        "unroll-threshold=1000000",
+    ):
         llvm.set_option("", f"--{option}")
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = False
@@ -258,7 +262,7 @@ def _width(kind: llvm.TypeRef) -> int:
 
 def _constant(operand: llvm.ValueRef) -> Constant | Global:
     text = str(operand)
-    kind, _, literal = text.partition(" ")
+    _kind, _, literal = text.partition(" ")
     width = _width(operand.type)
     if literal in ("undef", "poison"):
         return Constant(width, None)

@@ -111,9 +111,7 @@ class Machine:
                 live[segment.cut] = found
         return live
 
-    def _wanted(
-        self, segment: Segment, live: dict[Block, set[Instruction]]
-    ) -> set[Instruction]:
+    def _wanted(self, segment: Segment, live: dict[Block, set[Instruction]]) -> set[Instruction]:
         wanted: set[Instruction] = set()
         for block in segment.blocks:
             for instruction in block.instructions:

