@@ -96,6 +96,8 @@ class Function:
     name: str
     arguments: int
     blocks: list[Block]
+    tables: dict[str, list[int]]
+    """The program's constant arrays of 32-bit words."""
 
 
 Value = Constant | Argument | Global | Instruction
@@ -109,9 +111,9 @@ def program(
     module = llvm.parse_assembly(text)
     _optimise(module)
     module.verify()
-    places = _Places(str(module))
+    places, tables = _Places(str(module)), _tables(module)
     functions = {
-        function.name: _function(function, places)
+        function.name: _function(function, places, tables)
         for function in module.functions
         if not function.is_declaration
     }
@@ -198,7 +200,9 @@ class _Places:
         return self._file(self._nodes.get(scope[1], "")) if scope else "?"
 
 
-def _function(source: llvm.ValueRef, places: _Places) -> Function:
+def _function(
+    source: llvm.ValueRef, places: _Places, tables: dict[str, list[int]]
+) -> Function:
     lines = iter(_lines(str(source)))
     blocks = {block: Block(i) for i, block in enumerate(source.blocks)}
     arguments = {argument: Argument(i) for i, argument in enumerate(source.arguments)}
@@ -236,7 +240,7 @@ def _function(source: llvm.ValueRef, places: _Places) -> Function:
         if item.opcode == "br" and len(instruction.blocks) == 2:
             # LLVM keeps a branch's operands as condition, false, true.
             instruction.blocks.reverse()
-    return Function(source.name, len(arguments), list(blocks.values()))
+    return Function(source.name, len(arguments), list(blocks.values()), tables)
 
 
 def _lines(text: str) -> list[str]:
@@ -281,4 +285,14 @@ def _texts(module: llvm.ModuleRef) -> dict[str, str]:
         text = re.search(r'c"([^"\\]*)\\00"', str(item))
         if text:
             found[item.name] = text[1]
+    return found
+
+
+def _tables(module: llvm.ModuleRef) -> dict[str, list[int]]:
+    found = {}
+    for item in module.global_variables:
+        text = str(item)
+        if " constant " in text and not re.search(r"zeroinitializer|\bi(8|16|64) |ptr", text):
+            words = re.findall(r"\bi32 (-?\d+)", text)
+            found[item.name] = [int(word) % (1 << 32) for word in words]
     return found

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .ir import Argument, Block, Constant, Function, Instruction, Untranslatable
+from .memory import inputs, place_of
 
 READ, WRITE = "actdma_read", "actdma_write"
 _INTRINSICS_IGNORED = ("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental.noalias")
@@ -80,13 +81,15 @@ class Machine:
         self.function = function
         entry = function.blocks[0]
         heads = _loop_heads(entry)
-        only_jumps = len(entry.instructions) == 1 and entry.terminator.blocks[:1] != []
-        if only_jumps and entry.terminator.blocks[0] in heads:
+        idle = all(i.opcode == "alloca" or is_ignored(i) for i in entry.instructions[:-1])
+        if idle and len(entry.terminator.blocks) == 1 and entry.terminator.blocks[0] in heads:
             self.initial, self.start = entry.terminator.blocks[0], entry
         else:
             self.initial, self.start = entry, None
         cuts = [self.initial, *(head for head in heads if head is not self.initial)]
         self.segments = self._segments(cuts)
+        for segment in self.segments:
+            _check_memories(segment)
         self.cuts = [segment.cut for segment in self.segments]
         self.live = self._liveness()
         kept = set().union(*self.live.values())
@@ -116,7 +119,7 @@ class Machine:
         for block in segment.blocks:
             for instruction in block.instructions:
                 if instruction.opcode != "phi" and not is_ignored(instruction):
-                    wanted |= {o for o in instruction.operands if isinstance(o, Instruction)}
+                    wanted |= {o for o in inputs(instruction) if isinstance(o, Instruction)}
         for block, target in segment.edges():
             if target is None:
                 continue
@@ -199,6 +202,23 @@ def _conflict(segment: Segment, function: Function) -> Block | None:
             if target in before and target is not segment.cut:
                 before[target] |= after
     return None
+
+
+def _check_memories(segment: Segment) -> None:
+    """A cycle's writes come after its reads, so it may not read what it has written."""
+    written: dict[Block, set[tuple[object, int]]] = {block: set() for block in segment.blocks}
+    for block in segment.blocks:
+        for instruction in block.instructions:
+            if instruction.opcode not in ("load", "store"):
+                continue
+            place = place_of(instruction)
+            if instruction.opcode == "store":
+                written[block].add((place.array, place.offset))
+            elif (place.array, place.offset) in written[block]:
+                raise instruction.refuse("a line buffer is read after it is written in a cycle")
+        for target in block.terminator.blocks:
+            if target in written and target is not segment.cut:
+                written[target] |= written[block]
 
 
 def _exit(segment: Segment, block: Block, function: Function) -> Block:

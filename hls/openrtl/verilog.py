@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .ir import Block, Constant, Function, Instruction, Value
+from .memory import NO_VALUE, Place, place_of, rows
 from .machine import Access, Machine, Segment, access, incoming, is_ignored
 
 _BINARY = {
@@ -82,6 +83,8 @@ class _Writer:
         self.cuts = {cut: i for i, cut in enumerate(machine.cuts)}
         self.uses: dict[int, list[str]] = {port.index: [] for port in self.ports}
         self.data: dict[tuple[int, int], list[tuple[str, Value, _Scope]]] = {}
+        self.memories: dict[tuple[Instruction, int], str] = {}
+        self.stores: list[str] = []
         self.next_cut: list[tuple[str, Block]] = []
         self.next_value: dict[Instruction, list[tuple[str, str]]] = {
             register: [] for register in machine.registers
@@ -163,6 +166,19 @@ class _Writer:
             if text != self.register(value):
                 self.next_value[value].append((edge, text))
 
+    def memory(self, access: Instruction, place: Place) -> str:
+        """The memory that a column of a line buffer is; declared where it is used first."""
+        key = place.array, place.offset
+        if key not in self.memories:
+            if place.row is None:
+                raise access.refuse("a variable in memory: it is indexed by data elsewhere")
+            name = f"m{place.array.number}_{place.offset}"
+            width = access.width or access.operands[0].width
+            declared = f"reg [{width - 1}:0] {name} [0:{rows(place.array) - 1}];"
+            self.lines.insert(0, f'(* ram_style = "distributed" *) {declared}')
+            self.memories[key] = name
+        return self.memories[key]
+
     def _handshake(self) -> None:
         moves = []
         for port in self.ports:
@@ -197,6 +213,8 @@ class _Writer:
         if len(self.cuts) > 1:
             for edge, target in self.next_cut:
                 self.emit(f"    if ({edge}) at <= {self.cuts[target]};")
+        for store in self.stores:
+            self.emit(f"    {store}")
         for value, choices in self.next_value.items():
             for edge, text in choices:
                 self.emit(f"    if ({edge}) {self.register(value)} <= {text};")
@@ -290,13 +308,35 @@ class _Scope:
             return
         if i.opcode == "phi" and block is self.segment.cut:
             return
+        if i.opcode == "store":
+            place = place_of(i)
+            element = f"{self.writer.memory(i, place)}[{self.row(i, place)}]"
+            text = f"if ({self.active(block)}) {element} <= {self.operand(i.operands[0])};"
+            self.writer.stores.append(text)
         found = access(i)
-        if found and found.is_write:
+        if i.opcode in NO_VALUE or (found and found.is_write):
             return
         if i.width <= 0:
             raise i.refuse("there is no hardware for this")
         text = self._read(found) if found else self._expression(block, i)
         self.writer.emit(f"wire [{i.width - 1}:0] {self.operand(i)} = {text};")
+
+    def row(self, i: Instruction, place: Place) -> str:
+        """A row's number, as wide as the line buffer is long."""
+        bits = max(1, (rows(place.array) - 1).bit_length())
+        return f"{self.operand(place.row)}[{bits - 1}:0]"
+
+    def _load(self, i: Instruction) -> str:
+        place = place_of(i)
+        if isinstance(place.array, Instruction):
+            return f"{self.writer.memory(i, place)}[{self.row(i, place)}]"
+        table = self.writer.machine.function.tables.get(place.array)
+        if table is None or i.width != 32 or place.row is None or place.stride != 4:
+            raise i.refuse("a constant table is to be an array of 32-bit words")
+        row, words = self.operand(place.row), table[place.offset // 4 :]
+        bits = max(1, (len(words) - 1).bit_length())
+        cases = (f"{row}[{bits - 1}:0] == {n} ? 32'h{word:x} : " for n, word in enumerate(words))
+        return "".join(cases) + "32'h0"
 
     def _read(self, found: Access) -> str:
         return f"p{found.stream}_data[{32 * found.word + 31}:{32 * found.word}]"
@@ -309,6 +349,8 @@ class _Scope:
                 if not _is_undefined(incoming(i, before))
             ]
             return _choose(choices, i.width)
+        if i.opcode == "load":
+            return self._load(i)
         texts = [self.operand(o) for o in i.operands]
         if i.opcode in _BINARY:
             return f"{texts[0]} {_BINARY[i.opcode]} {texts[1]}"
@@ -405,6 +447,7 @@ _INTRINSICS: dict[str, Callable[[Instruction, list[str]], str]] = {
     "ctpop": _bits_set,
     "cttz": lambda i, t: _first_set(i, t[0], range(i.width - 1, -1, -1)),
     "ctlz": lambda i, t: _first_set(i, t[0], range(i.width)),
+    "abs": lambda i, t: f"{t[0]}[{i.width - 1}] ? -{t[0]} : {t[0]}",
     "usub": lambda i, t: f"{t[0]} > {t[1]} ? {t[0]} - {t[1]} : {literal(i.width, 0)}",
     "bswap": lambda i, t: (
         "{" + ", ".join(f"{t[0]}[{b + 7}:{b}]" for b in range(0, i.width, 8)) + "}"
