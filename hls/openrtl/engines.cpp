@@ -11,5 +11,4 @@ void compress(actdma::AxiStream<ACTDMA_LANES>& in, actdma::AxiStream<ACTDMA_LANE
 void decompress(actdma::AxiStream<ACTDMA_LANES>& in, actdma::AxiStream<ACTDMA_LANES>& out) {
   actdma::decompress_engine<ACTDMA_LANES>(in, out);
 }
-
 }

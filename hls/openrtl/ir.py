@@ -200,9 +200,7 @@ class _Places:
         return self._file(self._nodes.get(scope[1], "")) if scope else "?"
 
 
-def _function(
-    source: llvm.ValueRef, places: _Places, tables: dict[str, list[int]]
-) -> Function:
+def _function(source: llvm.ValueRef, places: _Places, tables: dict[str, list[int]]) -> Function:
     lines = iter(_lines(str(source)))
     blocks = {block: Block(i) for i, block in enumerate(source.blocks)}
     arguments = {argument: Argument(i) for i, argument in enumerate(source.arguments)}

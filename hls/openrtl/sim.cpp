@@ -111,8 +111,7 @@ void Engine::drive(bool valid) {
   std::memset(data, 0, kBytes);
   std::memcpy(data, mm2s.data + mm2s.moved, count);
   std::memset(bytes_of(top->s_axis_tkeep), 0, sizeof(top->s_axis_tkeep));
-  for (size_t i = 0; i < count; i++)
-    bytes_of(top->s_axis_tkeep)[i / 8] |= uint8_t(1u << i % 8);
+  for (size_t i = 0; i < count; i++) bytes_of(top->s_axis_tkeep)[i / 8] |= uint8_t(1u << i % 8);
   top->s_axis_tlast = left <= kBytes;
 }
 
@@ -138,7 +137,7 @@ void Engine::deliver() {
 // Until nothing can move any more.
 void Engine::run() {
   running = this;
-  bool offered = false;  // a beat stands at the engine's input and must stay
+  bool offered = false;        // a beat stands at the engine's input and must stay
   std::vector<uint8_t> shown;  // a beat that stood at its output and must have stayed
   for (int quiet = 0; quiet < kQuiet;) {
     const bool valid = mm2s.armed && (offered || !random.hits(stops));
@@ -218,5 +217,4 @@ const uint32_t* actdma_tokens(Engine* e, size_t* words) {
 }
 void actdma_forget(Engine* e) { e->tokens.clear(); }
 #endif
-
 }

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .ir import Block, Constant, Function, Instruction, Value
-from .memory import NO_VALUE, Place, place_of, rows
 from .machine import Access, Machine, Segment, access, incoming, is_ignored
+from .memory import NO_VALUE, Place, place_of, rows
 
 _BINARY = {
     "add": "+",
