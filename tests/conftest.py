@@ -20,12 +20,17 @@ def locks(tmp_path_factory):
         yield folder
 
 
-@pytest.fixture(scope="module", params=["reference", "native", "board", "alveo"])
+@pytest.fixture(scope="module", params=["reference", "native", "board", "alveo", "boards"])
 def backend(request):
     """Each backend, opened once."""
     if request.param == "board":
         with actdma.open_board("emulated", timed=False) as board:
             yield board
+    elif request.param == "boards":
+        with actdma.Boards(
+            [actdma.open_board("emulated", timed=False) for _ in range(2)]
+        ) as boards:
+            yield boards
     elif request.param == "alveo":
         with actdma.open_alveo("emulated", timed=False) as card:
             yield card

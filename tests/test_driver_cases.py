@@ -39,8 +39,8 @@ from actdma.emulation.faults import (
 from actdma.frame import Engine, Frame, FrameError, answer_bytes, crc, frame_bound
 from actdma.native import NativeBackend
 from actdma.overlay.design import load_design
-from python_kernels import Loopback
 from threads import run_threads
+from user_kernels import Loopback
 
 COMPRESS, DECOMPRESS = "axi_dma_compress", "axi_dma_decompress"
 X = np.where(np.arange(40_000) % 3 == 0, np.linspace(-1, 1, 40_000), 0).astype(np.float32)

@@ -25,7 +25,7 @@ from actdma.emulation.kernel import Kernel
 from actdma.emulation.memory import Pool
 from actdma.frame import Codec, Descriptor, DType, Engine, Status, Trailer, frame_bound
 from actdma.overlay.design import load_boards, load_design
-from python_kernels import Loopback, ReferenceKernel, exchange, reference_kernels
+from user_kernels import Loopback, ReferenceKernel, exchange, reference_kernels
 
 DMA = "axi_dma_compress"
 

@@ -19,7 +19,7 @@ from actdma.emulation import Fault, HlsTop, KernelError
 from actdma.emulation.dma import INTERNAL_ERROR
 from actdma.emulation.kernel import Kernel
 from actdma.frame import Codec, Descriptor, DType, frame_bound
-from python_kernels import Loopback, exchange
+from user_kernels import Loopback, exchange
 
 ROOT = Path(__file__).parents[1]
 SCALE = ROOT / "tests" / "own_kernels" / "scale.cpp"

@@ -15,6 +15,7 @@ from .version import VERSION
 
 __version__ = VERSION
 __all__ = [
+    "Boards",
     "Bsr",
     "Frame",
     "FrameError",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Boards": ".board",
     "compress_async": ".awaitable",
     "decompress_async": ".awaitable",
     "open_alveo": ".alveo",

@@ -100,6 +100,7 @@ inline uint32_t bit_length(uint32_t x) {
 }
 
 // The least and the greatest of N numbers (N a power of two), as trees. Overwrites both arrays.
+// Values are selected, not array elements: those would be addresses.
 template <int N>
 void least_and_greatest(uint32_t least[N], uint32_t greatest[N]) {
 #pragma HLS INLINE
@@ -107,8 +108,10 @@ void least_and_greatest(uint32_t least[N], uint32_t greatest[N]) {
 #pragma HLS UNROLL
     for (int i = 0; i < stride; i++) {
 #pragma HLS UNROLL
-      least[i] = least[i + stride] < least[i] ? least[i + stride] : least[i];
-      greatest[i] = greatest[i + stride] > greatest[i] ? greatest[i + stride] : greatest[i];
+      const uint32_t low = least[i], other_low = least[i + stride];
+      const uint32_t high = greatest[i], other_high = greatest[i + stride];
+      least[i] = other_low < low ? other_low : low;
+      greatest[i] = other_high > high ? other_high : high;
     }
   }
 }

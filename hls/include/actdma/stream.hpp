@@ -24,7 +24,9 @@ using Stream = hls::stream<T, DEPTH>;
 inline void cycle() {}
 inline void stall(uint32_t) {}
 }  // namespace actdma
+#ifndef ACTDMA_PROCESS  // openrtl's hls_stream.h has its own
 #define ACTDMA_PROCESS(...) __VA_ARGS__
+#endif
 #define ACTDMA_REGION_END()
 #define ACTDMA_TOP(...) __VA_ARGS__
 

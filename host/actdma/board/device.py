@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -75,25 +76,22 @@ class Device(abc.ABC):
                 f"{what}; through this {self._what}'s DMA (length register up to "
                 f"{self._max_packet} bytes) at most {largest_raw(self._max_packet, plan[0])} fit"
             )
-        out, offsets = frame_memory(plan, into), [0]
-
-        def keep(frame: np.ndarray) -> None:
-            out[offsets[-1] : offsets[-1] + frame.size] = frame
-            offsets.append(offsets[-1] + frame.size)
+        frames = _Joined(frame_memory(plan, into))
 
         def jobs() -> Iterator[Job]:
             start = 0
-            for descriptor in plan:
+            for i, descriptor in enumerate(plan):
                 part = data[start : start + descriptor.raw_bytes]
                 start += part.size
-                yield compress_job(descriptor, part, keep)
+                yield compress_job(descriptor, part, functools.partial(frames.keep, i))
 
         cycles = None
         if data.size:
             cycles = self._work(Engine.COMPRESSOR, jobs())
         else:
-            keep(reference.encode_frame(data, plan[0]))
-        out = used_memory(out, offsets[-1], into)
+            frames.keep(0, reference.encode_frame(data, plan[0]))
+        offsets = frames.offsets
+        out = used_memory(frames.memory, offsets[-1], into)
         return Frame(out, tuple(offsets), data.size, dtype, number, cycles)
 
     def decompress(self, frame: Frame, out: np.ndarray) -> int | None:
@@ -176,6 +174,28 @@ class Device(abc.ABC):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _Joined:
+    """Frames one behind the other in ``memory``, whatever the order they come in; thread-safe."""
+
+    def __init__(self, memory: np.ndarray) -> None:
+        self.memory = memory
+        self.offsets = [0]
+        self._early: dict[int, np.ndarray] = {}  # frames that others have to go before
+        self._lock = threading.Lock()
+
+    def keep(self, index: int, frame: np.ndarray) -> None:
+        """Copy the frame number ``index``, which may lie in a live buffer."""
+        with self._lock:
+            if index != len(self.offsets) - 1:
+                self._early[index] = frame.copy()
+                return
+            while frame is not None:
+                stop = self.offsets[-1] + frame.size
+                self.memory[self.offsets[-1] : stop] = frame
+                self.offsets.append(stop)
+                frame = self._early.pop(len(self.offsets) - 1, None)
 
 
 def largest_raw(limit: int, descriptor: Descriptor) -> int:

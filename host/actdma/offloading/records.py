@@ -48,7 +48,7 @@ class Record:
     ``zero_fraction``: of its elements, of one kept by a sample. ``decompress_cycles`` are those of
     the latest decoding, None before it; cycles are None where no fabric was used.
     ``bit_identical`` is None where nobody compared. ``spells``: when it was worked on, in no file
-    but the trace.
+    but the trace. ``rank``: the process it comes from, where several train (`gathered`).
     """
 
     index: int
@@ -68,6 +68,7 @@ class Record:
     compress_cycles: int | None = None
     decompress_cycles: int | None = None
     bit_identical: bool | None = None
+    rank: int | None = None
     spells: list[Spell] = dataclasses.field(default_factory=list)
 
     def spent(self, way: str, began: float) -> None:

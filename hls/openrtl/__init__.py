@@ -1,0 +1,1 @@
+"""The engines in Verilog, from their C++, by open tools."""
