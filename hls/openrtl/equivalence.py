@@ -50,7 +50,7 @@ def _recorded(
         folder = Path(name)
         program, sent, found = folder / "record", folder / "packets", folder / "tokens"
         sent.write_bytes(b"".join(len(p).to_bytes(4, "little") + bytes(p) for p in packets))
-        flags = ["-std=c++17", "-O1", "-w", "-D__SYNTHESIS__", f"-DACTDMA_LANES={lanes}"]
+        flags = ["-std=c++17", "-O0", "-w", "-D__SYNTHESIS__", f"-DACTDMA_LANES={lanes}"]
         flags += [f"-ftrivial-auto-var-init={fill}", f"-I{HLS / 'openrtl/record'}"]
         flags += [f"-I{HLS / 'include'}", *(f"-D{name}={value}" for name, value in macros.items())]
         main = HLS / "openrtl/record/main.cpp"
