@@ -41,6 +41,7 @@ def open_board(
     timed: bool = True,
     timeout: float | None = None,
     frame_bytes: int = FRAME_BYTES,
+    fabric: str | None = None,
 ) -> Board:
     """Open a board; use it as a context manager, or close it.
 
@@ -48,7 +49,9 @@ def open_board(
     emulated one); None takes the environment variable ACTDMA_BOARD, else "auto". ``bitfile``: the
     overlay of a real board, with its .hwh beside it; None takes what ``actdma fetch`` put into the
     cache for this board. ``lanes`` (32-bit words per beat) and ``timed`` (count clock cycles) are
-    the emulated board's. ``timeout``: seconds per frame, None for a default made from size and link
+    the emulated board's, and so is ``fabric``: what runs its engines, "csim" or "rtl"
+    (`actdma.emulation.install`); None takes the environment variable ACTDMA_FABRIC, else "csim".
+    ``timeout``: seconds per frame, None for a default made from size and link
     rate. ``frame_bytes``: raw bytes of the largest frame that buffers are allocated for.
 
     A real board is this process's alone until it is closed. The lock lies in the folder that the
@@ -69,7 +72,8 @@ def open_board(
 
     try:
         # The driver's cache maintenance is tested with the cache model, which costs two copies.
-        emulation = install(lanes, timed, cache=False, activate=False)
+        fabric = fabric or os.environ.get("ACTDMA_FABRIC") or "csim"
+        emulation = install(lanes, timed, cache=False, activate=False, fabric=fabric)
     except ImportError as error:
         raise BoardError(str(error)) from error
     try:

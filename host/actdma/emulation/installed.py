@@ -20,6 +20,7 @@ from .memory import Pool
 from .own_design import own_design
 from .streams import Streams
 
+FABRICS = ("csim", "rtl")
 KernelFactory = Callable[[], Kernel]
 _numbers = itertools.count()
 
@@ -148,6 +149,7 @@ def install(
     memory_bytes: int | None = None,
     kernels: Mapping[str, KernelFactory] | None = None,
     design: Design | None = None,
+    fabric: str = "csim",
 ) -> Emulation:
     """Emulate a Zynq UltraScale+ with both engines below pynq, and make it pynq's active device.
 
@@ -156,10 +158,14 @@ def install(
     device alone (pass ``device=emulation.device`` then); ``memory_bytes``: contiguous memory, 128
     MiB unless given; ``kernels``: other kernels behind the DMAs, by DMA name (an `HlsTop` is one's
     own HLS C++); ``design``: another block design. Where a kernel's DMA is not in ours
-    ("axi_dma_0"), the board has a DMA for each of ``kernels`` and no engine.
-    ImportError with what to install if pynq is missing, ValueError for a kernel whose DMA is not in
-    ``design`` or has streams of another width.
+    ("axi_dma_0"), the board has a DMA for each of ``kernels`` and no engine. ``fabric``: what runs
+    the engines, "csim" (their C++) or "rtl" (Verilog made from it, simulated clock by clock, much
+    slower; see docs/openrtl.md).
+    ImportError with what to install if pynq, or for "rtl" a tool, is missing; ValueError for
+    another fabric, and for a kernel whose DMA is not in ``design`` or has streams of another width.
     """
+    if fabric not in FABRICS:
+        raise ValueError(f"fabric is {fabric!r}, allowed are {', '.join(FABRICS)}")
     try:
         import pynq  # noqa: F401
     except ImportError as error:
@@ -174,7 +180,7 @@ def install(
     _check_kernels(design, made)
     for name in design.dmas:
         if name not in made:
-            made[name] = _engine(name, lanes, timed)
+            made[name] = _engine(name, lanes, timed, fabric)
     board = design.board
     faults = Faults(BOARD_FAULTS if cache else BOARD_FAULTS - CACHE_FAULTS, design.dmas)
     memory = Pool(board["memory_base"], memory_bytes or board["memory_bytes"], cache, faults)
@@ -206,9 +212,14 @@ def _check_kernels(design: Design, kernels: Mapping[str, Kernel]) -> None:
             )
 
 
-def _engine(dma: str, lanes: int, timed: bool) -> Kernel:
-    """Our engine behind ``axi_dma_compress`` or ``axi_dma_decompress``, compiled from its HLS
+def _engine(dma: str, lanes: int, timed: bool, fabric: str) -> Kernel:
+    """Our engine behind ``axi_dma_compress`` or ``axi_dma_decompress``, made from its HLS
     source."""
+    kind = dma.removeprefix("axi_dma_")
+    if fabric == "rtl":
+        from .rtl import RtlKernel
+
+        return RtlKernel(kind, lanes)
     from ._fabric import Engine
 
-    return Engine(dma.removeprefix("axi_dma_"), lanes, timed)
+    return Engine(kind, lanes, timed)
