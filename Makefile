@@ -14,7 +14,7 @@ PYTEST ?= -m pytest -q
 BIN := $(VENV)/bin
 SOURCES := $(shell find host hls/include -name '*.[ch]pp' 2>/dev/null)
 
-.PHONY: demo test test-fast lint format csim fuzz sanitize bench report docs clean help
+.PHONY: demo test test-fast lint format csim fuzz sanitize bench report docs wheels wheels-aarch64 clean help
 demo: $(VENV)/built
 	$(BIN)/actdma measure $(ARGS)
 
@@ -81,6 +81,15 @@ report: $(VENV)/tested
 docs: $(VENV)/tested
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
+# Wheels for these Pythons in dist/ (docs/packaging.md); those for 64-bit ARM run in an emulator, as root.
+PYTHONS ?= $(PYTHON)
+wheels: $(VENV)/tested
+	BUILDER=$(abspath $(BIN))/python tests/wheels/build.sh $(PYTHONS)
+
+wheels-aarch64: $(VENV)/tested
+	BUILDER=$(abspath $(BIN))/python tests/wheels/build.sh --aarch64 $(PYTHONS)
+	PYTHON=$(abspath $(BIN))/python tests/wheels/chroot.sh arm64 dist/actdma-*-cp311-*aarch64.whl
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
@@ -109,4 +118,5 @@ help:
 	@echo 'make bench       the tables of docs/performance.md, docs/fabric.md and docs/evaluation.md'
 	@echo 'make report      what make bench has found as an HTML page, report.html'
 	@echo 'make docs        the documentation as a site in build/docs'
+	@echo 'make wheels      wheels for PYTHONS="python3.10 python3.12"; make wheels-aarch64 for ARM'
 	@echo 'make -C overlay BOARD=kv260   a bitstream, where Vitis and Vivado are installed'

@@ -2,8 +2,8 @@
 is in pyproject.toml."""
 
 import os
-import platform
 import shutil
+import sysconfig
 from glob import glob
 from pathlib import Path
 
@@ -15,7 +15,7 @@ ParallelCompile("ACTDMA_BUILD_JOBS").install()
 
 
 # The emulated fabric's speed hangs on these; every x86-64 CPU since 2009 has them.
-X86 = ("-msse4.2", "-mpopcnt") if platform.machine() == "x86_64" else ()
+X86 = ("-msse4.2", "-mpopcnt") if sysconfig.get_platform() == "linux-x86_64" else ()
 # `make sanitize` builds with its own options.
 SANITIZE = os.environ.get("ACTDMA_SANITIZE", "").split()
 
@@ -51,6 +51,7 @@ class BuildWithOverlay(build_py):
 setup(
     packages=[*find_packages("host"), "actdma.notebooks"],
     package_dir={"": "host", "actdma.notebooks": "notebooks"},
+    include_package_data=False,  # MANIFEST.in is of the sdist
     package_data={
         "actdma.notebooks": ["*.ipynb"],
         "actdma.emulation": ["include/*"],

@@ -83,6 +83,8 @@ def test_wheel_has_all_sources_and_works(tmp_path, wheel):
     assert "actdma/overlay/boards.toml" in names
     assert "actdma/report/page.css" in names
     assert "actdma/notebooks/first_transfer.ipynb" in names
+    assert "actdma/emulation/include/actdma_serve.hpp" in names
+    assert not [name for name in names if name.endswith(".cpp")]
     target = tmp_path / "installed"
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", target, wheel],
@@ -120,6 +122,23 @@ def test_fresh_environment_works_with_the_newest_numpy(tmp_path, fresh):
     assert result.returncode == 0, result.stderr
     assert int(result.stdout.split(".")[0]) >= 2
     subprocess.run([fresh, "-m", "pip", "check"], check=True)
+
+
+@pytest.mark.slow
+def test_wheel_passes_the_check_of_every_wheel(tmp_path, fresh):
+    """What `make wheels` runs (docs/packaging.md)."""
+    vectors = tmp_path / "vectors"
+    subprocess.run([sys.executable, ROOT / "tests/wheels/vectors.py", vectors], check=True)
+    check = [fresh, "-I", ROOT / "tests/wheels/check.py", vectors]
+    result = subprocess.run(check, capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    isas = [line.split(":")[0] for line in result.stdout.splitlines() if "vectors" in line]
+    assert "portable" in isas
+    assert "Card: 7 codecs" in result.stdout
+    changed = bytearray(vectors.read_bytes())
+    changed[len(changed) // 2] ^= 1
+    vectors.write_bytes(changed)
+    assert subprocess.run(check, capture_output=True, cwd=tmp_path).returncode != 0
 
 
 @pytest.mark.slow
