@@ -13,6 +13,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
+# A new environment is to see what is installed in it, not the checkout.
+CLEAN = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def python(code, **env):
@@ -71,7 +73,8 @@ def fresh(tmp_path_factory, wheel):
     folder = tmp_path_factory.mktemp("fresh")
     venv.create(folder, with_pip=True)
     fresh_python = folder / "bin" / "python"
-    subprocess.run([fresh_python, "-m", "pip", "install", "-q", wheel], check=True)
+    install = [fresh_python, "-m", "pip", "install", "-q", wheel]
+    subprocess.run(install, check=True, env=CLEAN)
     return fresh_python
 
 
@@ -115,9 +118,8 @@ def test_fresh_environment_works_with_the_newest_numpy(tmp_path, fresh):
         "    assert (actdma.decompress(actdma.compress(x, backend=backend), backend) == x).all()\n"
         "print(np.__version__)"
     )
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     result = subprocess.run(
-        [fresh, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path, env=env
+        [fresh, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path, env=CLEAN
     )
     assert result.returncode == 0, result.stderr
     assert int(result.stdout.split(".")[0]) >= 2

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
+import actdma
+import networks
 from actdma.arrays import to_bytes
 from actdma.backend import ReferenceBackend, descriptors
 from actdma.codecs import Bsr, Pool, reference, takes
-from actdma.emulation.rtl import RtlKernel
+from actdma.emulation.rtl import RtlKernel, openrtl
 from actdma.frame import ALIGN, Codec, DType, padded
+from actdma.overlay.cache import cache_root
+from sessions import offload
+from test_offload import same_gradients
 
 LANES = 4
 LOSSLESS = [Codec.RAW, Codec.ZVC, Codec.ZVE, Codec.INTS]
@@ -83,3 +90,43 @@ def test_pooled_and_block_sparse_frames_are_the_references(engines, shape, dtype
     ReferenceBackend().decompress(frame, expected)
     raw = answer(engines["decompress"], bytes(frame), padded(data.size) + ALIGN)
     assert raw[: data.size] == bytes(expected)
+
+
+def request(data, dtype, codec):
+    (descriptor,) = descriptors(data.size, dtype, codec, 1 << 20)
+    return descriptor, descriptor.pack() + bytes(data) + bytes(padded(data.size) - data.size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["compress", "decompress"])
+def test_every_stream_within_an_engine_carries_the_tokens_of_the_c(kind):
+    openrtl()
+    from openrtl.equivalence import differences
+
+    packets = []
+    for codec in LOSSLESS:
+        dtype = DType.int32 if codec == Codec.INTS else DType.float32
+        for data in cases(dtype):
+            descriptor, packet = request(data, dtype, codec)
+            frame = bytes(reference.encode_frame(data, descriptor))
+            packets.append(packet if kind == "compress" else frame)
+    lines, counts = differences(kind, LANES, packets, cache_root() / "rtl")
+    assert not lines
+    assert sum(counts.values()) > 10_000
+
+
+@pytest.mark.slow
+def test_a_training_step_on_the_emulated_boards_verilog_has_the_plain_gradients():
+    model, x = networks.relu_cnn(), networks.images(2)
+    plain = networks.step(copy.deepcopy(model), x)
+    with actdma.open_board("emulated", fabric="rtl") as board:
+        session = offload(model, backend=board, codec="auto", break_even_bytes=0)
+        assert same_gradients(plain, networks.step(model, x, session))
+    report = session.report()
+    assert report.faults == 0
+    assert report.has_cycles
+
+
+def test_another_fabric_is_refused():
+    with pytest.raises(ValueError, match="fabric is 'vhdl', allowed are csim, rtl"):
+        actdma.open_board("emulated", fabric="vhdl")

@@ -6,14 +6,16 @@ not depend on time, so the same tokens have to come. This holds every process to
 tokens that it gets in the engine, under back-pressure on each of its ports.
 
 Bits that C++ leaves undefined do not count: those that change when uninitialised variables are
-filled with another pattern.
+filled with another pattern, or another compiler leaves something else there.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +27,8 @@ from .network import Engine, engine
 from .simulator import BuildError, library, load
 
 _FILLS = ("zero", "pattern")
+_GCC = [os.environ.get("CXX", "g++")]
+_CLANG = [sys.executable, "-m", "ziglang", "c++"]
 _WORDS = 64
 """Words of a token in the list of those that the FIFOs took (fifo.v)."""
 
@@ -35,16 +39,28 @@ def expected(
     kind: str, lanes: int, packets: Sequence[bytes], macros: dict[str, int] | None = None
 ) -> tuple[Tokens, Tokens]:
     """Per stream the tokens of the C++, and of each the bits that are defined."""
-    runs = [_recorded(kind, lanes, packets, macros or {}, fill) for fill in _FILLS]
+    runs = [
+        _recorded(kind, lanes, packets, macros or {}, compiler, fill)
+        for compiler in (_GCC, _CLANG)
+        for fill in _FILLS
+    ]
     care: Tokens = {}
-    for number in runs[0].keys() | runs[1].keys():
-        pairs = zip(runs[0].get(number, []), runs[1].get(number, []), strict=True)
-        care[number] = [~(one ^ other) for one, other in pairs]
+    for number in set().union(*runs):
+        tokens = zip(*(run.get(number, []) for run in runs), strict=True)
+        care[number] = [
+            ~functools.reduce(lambda differ, other, one=one: differ | one ^ other, others, 0)
+            for one, *others in tokens
+        ]
     return runs[0], care
 
 
 def _recorded(
-    kind: str, lanes: int, packets: Sequence[bytes], macros: dict[str, int], fill: str
+    kind: str,
+    lanes: int,
+    packets: Sequence[bytes],
+    macros: dict[str, int],
+    compiler: list[str],
+    fill: str,
 ) -> Tokens:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -55,7 +71,7 @@ def _recorded(
         flags += [f"-I{HLS / 'include'}", *(f"-D{name}={value}" for name, value in macros.items())]
         main = HLS / "openrtl/record/main.cpp"
         for command in (
-            [os.environ.get("CXX", "g++"), *flags, str(main), "-o", str(program)],
+            [*compiler, *flags, str(main), "-o", str(program)],
             [str(program), kind, str(sent), str(found)],
         ):
             done = subprocess.run(command, capture_output=True, text=True)
@@ -140,9 +156,7 @@ def differences(
     """One line per stream that differs, and per stream the tokens compared."""
     design: Engine = engine(kind, lanes, macros)
     tokens, care = expected(kind, lanes, packets, macros)
-    found, _ = simulated(
-        kind, lanes, packets, cache, macros=macros, stops=stops, seed=seed
-    )
+    found, _ = simulated(kind, lanes, packets, cache, macros=macros, stops=stops, seed=seed)
     lines: list[str] = []
     counts: dict[str, int] = {}
     for channel in design.channels:
