@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Study, publish, pyplot
+from common import Study, at_least_one, publish, pyplot
 
 import actdma
 from actdma.bench.timing import timed
@@ -110,8 +110,8 @@ def main() -> None:
         "--block", type=int, nargs="+", default=(8, 16, 32), choices=BsrShape.BLOCKS
     )
     parser.add_argument("--density", type=float, nargs="+", default=DENSITIES)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--threads", type=at_least_one, default=2)
+    parser.add_argument("--rounds", type=at_least_one, default=15)
     parser.add_argument("--isa", default=_native.isas()[-1], choices=_native.isas())
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")

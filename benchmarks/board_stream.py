@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from common import Study, publish, random_data
+from common import Study, at_least_one, publish, random_data
 
 import actdma
 from actdma.board import Board
@@ -75,9 +75,9 @@ def row(entry: dict) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--frames", type=int, default=64)
+    parser.add_argument("--frames", type=at_least_one, default=64)
     parser.add_argument("--lanes", type=int, default=4, choices=(2, 4, 8, 16))
-    parser.add_argument("--kib", type=int, nargs="+", default=[64, 256, 1024, 4096])
+    parser.add_argument("--kib", type=at_least_one, nargs="+", default=[64, 256, 1024, 4096])
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
     args = parser.parse_args()

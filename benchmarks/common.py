@@ -70,6 +70,22 @@ def publish(
         )
 
 
+def existing_folder(text: str) -> Path:
+    """An argument that names a folder which is there."""
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is not a folder")
+    return path
+
+
+def at_least_one(text: str) -> int:
+    """An argument that is a number of things of which there have to be some."""
+    number = int(text) if re.fullmatch(r"-?\d+", text) else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
+    return number
+
+
 def pyplot() -> ModuleType:
     """`matplotlib.pyplot` that draws to files."""
     import matplotlib
@@ -82,7 +98,7 @@ def pyplot() -> ModuleType:
 
 def update_section(path: Path, heading: str, body: str) -> None:
     """Put ``body`` below ``heading`` in ``path``, in place of what was there."""
-    text = path.read_text() if path.exists() else "# Performance\n"
+    text = path.read_text() if path.exists() else "# Benchmarks\n"
     before, _, after = text.partition(heading + "\n")
     following = re.search(r"^## ", after, re.MULTILINE)
     rest = after[following.start() :] if following else ""

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import Study, publish, pyplot
+from common import Study, at_least_one, existing_folder, publish, pyplot
 from lossy.data import Data, batches, load
 from lossy.training import OPTIMISERS, Schedule, accuracy
 from saved import Sizes, saved_by
@@ -35,6 +35,7 @@ from tqdm import tqdm
 
 from actdma.frame import DType
 from actdma.measure import zoo
+from actdma.measure.inputs import InputError
 
 FRACTIONS = (0, 0.01, 0.03, 0.06, 0.125, 0.25, 0.5, 0.75, 1)
 PROBES = 256
@@ -227,11 +228,15 @@ def plot(figures: list[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     titles = [course.title for course in COURSES]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="see images.py")
+    parser.add_argument(
+        "--data", type=existing_folder, required=True, metavar="FOLDER", help="see images.py"
+    )
     parser.add_argument("--network", nargs="+", default=titles, choices=titles)
-    parser.add_argument("--images", type=int, default=10_000, help="a tenth is for validation")
-    parser.add_argument("--epochs", type=int, help="(default: the network's own)")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--images", type=at_least_one, default=10_000, help="a tenth is for validation"
+    )
+    parser.add_argument("--epochs", type=at_least_one, help="(default: the network's own)")
+    parser.add_argument("--threads", type=at_least_one, default=1)
     parser.add_argument(
         "--results", type=Path, default=Path("results/density"), help="of networks studied before"
     )
@@ -240,7 +245,10 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="draw the densities to this PNG")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    data = load(args.data, args.images)
+    try:
+        data = load(args.data, args.images)
+    except InputError as error:
+        parser.error(str(error))
     figures, table = [], []
     for course in COURSES:
         if course.title in args.network:

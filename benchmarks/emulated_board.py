@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import Study, publish, random_data
+from common import Study, at_least_one, publish, random_data
 
 import actdma
 from actdma.bench.timing import memcpy_seconds
@@ -85,9 +85,9 @@ def row(element: int, zeros: float, plain: dict, timed: dict, beat_gb: float) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--mib", type=int, default=16, help="raw data, MiB")
+    parser.add_argument("--mib", type=at_least_one, default=16, help="raw data, MiB")
     parser.add_argument("--lanes", type=int, default=4, choices=(2, 4, 8, 16))
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=at_least_one, default=5)
     parser.add_argument("--zeros", type=float, nargs="+", default=[0.0, 0.5, 0.9, 1.0])
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")

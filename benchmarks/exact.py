@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import Study, publish
+from common import Study, at_least_one, publish
 from memory import DTYPES, MALLOC, TRIMMED, Row, in_fresh_process
 from step import compare, figures_of
 from torch import nn
@@ -115,7 +115,7 @@ def main() -> None:
     parser = parser_of(__doc__, NETWORKS)
     parser.add_argument("--dtype", nargs="+", default=DTYPES, choices=DTYPES)
     parser.add_argument("--order", default="contiguous", choices=ORDERS, help="of feature maps")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=at_least_one, default=9)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 

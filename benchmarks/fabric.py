@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from actdma.emulation._fabric import Engine
-from common import Study, publish
+from common import Study, at_least_one, publish
 
 from actdma.arrays import Layout
 from actdma.codecs import Bsr, Pool, parameters, takes
@@ -196,7 +196,7 @@ def row(codec: Codec, case: Case, lanes: int, clock: int | None, boards: str, ra
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--kib", type=int, default=4096, help="raw data, KiB")
+    parser.add_argument("--kib", type=at_least_one, default=4096, help="raw data, KiB")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
     args = parser.parse_args()

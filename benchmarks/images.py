@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from actdma.measure.inputs import IMAGENET, Normalisation, need
+from actdma.measure.inputs import IMAGENET, InputError, Normalisation
 
 CIFAR = "cifar10_subset.npz"
 CLASSES = 10
@@ -31,11 +31,20 @@ def random_images(count: int, side: int) -> torch.Tensor:
 
 
 def cifar_pixels(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 32, 32, 3), uint8, and labels (n,), int64, of the "train" or the "test" part."""
+    """Images (n, 32, 32, 3), uint8, and labels (n,), int64, of the "train" or the "test" part.
+
+    `InputError` if they are not there and cannot be had.
+    """
     if (folder / CIFAR).exists():
         arrays = np.load(folder / CIFAR)
         return arrays[f"x_{part}"], arrays[f"y_{part}"].astype(np.int64)
-    datasets = need("torchvision.datasets", "torchvision")
+    try:
+        from torchvision import datasets
+    except ImportError as error:
+        raise InputError(
+            f"{folder} has no {CIFAR}, and torchvision, which downloads CIFAR-10, is missing: "
+            "pip install torchvision"
+        ) from error
     found = datasets.CIFAR10(folder, train=part == "train", download=True)
     return found.data, np.array(found.targets, np.int64)
 

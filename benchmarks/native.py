@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import Study, compared, publish, random_data
+from common import Study, at_least_one, compared, publish, random_data
 
 from actdma.bench.timing import aligned, aligned_ones
 from actdma.codecs import parameters
@@ -140,8 +140,8 @@ def measure(case: Case, raw: np.ndarray, isa: str, repeats: int) -> tuple[float,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--mib", type=int, default=64, help="raw data, MiB")
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--mib", type=at_least_one, default=64, help="raw data, MiB")
+    parser.add_argument("--repeats", type=at_least_one, default=15)
     parser.add_argument("--codec", nargs="+", default=CODECS, choices=CODECS)
     parser.add_argument("--isa", nargs="+", default=_native.isas(), choices=_native.isas())
     parser.add_argument("--json", type=Path, help="write the figures to this file")

@@ -23,11 +23,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from common import at_least_one, existing_folder
 from images import CIFAR, CLASSES, cifar, cifar_labels, normalised, random_images
 from saved import Saved, saved_by
 from torch import nn
@@ -95,9 +97,15 @@ class Network:
         return self.weights, self.source
 
     def work(self, folder: Path | None, batch: int | None = None) -> Work:
-        """What it computes on; random data where ``folder`` lacks something."""
+        """What it computes on; random data, with a warning, where ``folder`` lacks something."""
         torch.manual_seed(0)
-        folder = None if folder and self.lacks(folder) else folder
+        if folder and (lacking := self.lacks(folder)):
+            warnings.warn(
+                f"{self.name}: {folder} has no {', no '.join(lacking)}; random weights and images "
+                "stand in",
+                stacklevel=2,
+            )
+            folder = None
         model = self.build(folder).train()
         names = {id(module): name for name, module in model.named_modules()}
         images = self.images(folder, batch or self.batch)
@@ -126,10 +134,14 @@ def parser_of(doc: str, networks: Sequence[Network]) -> argparse.ArgumentParser:
     """Arguments of a benchmark of steps of ``networks``; ``doc``: its docstring."""
     parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
     names = [network.name for network in networks]
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="see the head of networks.py")
+    parser.add_argument(
+        "--data", type=existing_folder, metavar="FOLDER", help="see the head of networks.py"
+    )
     parser.add_argument("--network", nargs="+", default=names, choices=names)
-    parser.add_argument("--batch", type=int, help="images per step (default: the network's own)")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--batch", type=at_least_one, help="images per step (default: the network's own)"
+    )
+    parser.add_argument("--threads", type=at_least_one, default=2)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")
     return parser
@@ -224,7 +236,7 @@ SQUEEZENET_1_1 = Network(
 EFFICIENTNET_LITE0 = Network(
     "EfficientNet-Lite0",
     8,
-    lambda folder: load_model(DEFAULT_MODEL, 0)[0],
+    lambda folder: load_model(DEFAULT_MODEL, 0).model,
     photographs,
     lambda model: model._blocks,
     weights="published",

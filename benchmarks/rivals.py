@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import Study, publish
+from common import Study, existing_folder, publish
 from ratios import save
 from saved import Collector
 
@@ -216,7 +216,7 @@ def measure(one: Compressor, raw: np.ndarray, seconds: float) -> tuple[float, di
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--data", type=existing_folder, required=True, metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=3, help="per compressor and data, about")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--docs", type=Path, help="write the table to this Markdown file")

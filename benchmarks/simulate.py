@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Study, publish
+from common import Study, existing_folder, publish
 from matplotlib.figure import Figure
 from torch.nn import functional as F
 from tqdm import tqdm
@@ -291,7 +291,9 @@ def into(args: argparse.Namespace, name: str) -> argparse.Namespace:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="see the head of networks.py")
+    parser.add_argument(
+        "--data", type=existing_folder, metavar="FOLDER", help="see the head of networks.py"
+    )
     parser.add_argument(
         "--json", type=Path, metavar="FOLDER", help="write a file per table into this folder"
     )

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import at_least_one
 from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
@@ -281,10 +282,14 @@ def soak_in_processes(frames: int, seed: int, threads: int, processes: int) -> R
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--frames", type=int, default=20_000)
+    parser.add_argument("--frames", type=at_least_one, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1, help="threads that share a board")
-    parser.add_argument("--processes", type=int, default=1, help="each with a board of its own")
+    parser.add_argument(
+        "--threads", type=at_least_one, default=1, help="threads that share a board"
+    )
+    parser.add_argument(
+        "--processes", type=at_least_one, default=1, help="each with a board of its own"
+    )
     args = parser.parse_args()
     if args.processes > 1:
         result = soak_in_processes(args.frames, args.seed, args.threads, args.processes)

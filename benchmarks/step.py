@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from common import Study, publish
+from common import Study, at_least_one, publish
 from tqdm import tqdm
 from variants import VARIANTS, Trial
 
@@ -107,7 +107,7 @@ def figures_of(stepper: Stepper, plain: Stepper) -> dict[str, Any]:
 
 def main() -> None:
     parser = parser_of(__doc__, NETWORKS)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=at_least_one, default=15)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 

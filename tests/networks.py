@@ -69,7 +69,7 @@ def efficientnet_lite0():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return load_model("efficientnet-lite0", 0)[0]
+        return load_model("efficientnet-lite0", 0).model
 
 
 def images(batch=4, size=32):

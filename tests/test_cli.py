@@ -108,7 +108,7 @@ def test_a_model_by_module_name(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "nonsense"], "neither efficientnet-lite0"),
+        (["--model", "nonsense"], "unknown network 'nonsense'; known are efficientnet-lite0"),
         (["--model", "no_such_module:f"], "cannot import no_such_module"),
         (["--model", "missing.py:f"], "there is no file missing.py"),
         (["--model", "network.py:other"], "network.py has no callable other"),

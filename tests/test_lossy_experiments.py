@@ -21,6 +21,7 @@ from torch import nn
 
 from actdma.codecs import Bsr, Pool
 from actdma.measure import zoo
+from actdma.measure.inputs import InputError
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -227,7 +228,7 @@ def test_parts_do_not_overlap(folder):
     images = torch.cat([found.train.images, found.validation.images]).flatten(1)
     assert len(images.unique(dim=0)) == 60
     assert torch.equal(load(folder, 60).train.images, found.train.images)
-    with pytest.raises(ValueError, match="--images is 81, allowed are 10 to 80"):
+    with pytest.raises(InputError, match="--images is 81, allowed are 10 to 80"):
         load(folder, 81)
 
 

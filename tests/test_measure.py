@@ -200,14 +200,24 @@ def test_images_of_a_folder_in_the_order_of_their_names(tmp_path):
 
 
 def test_the_default_model_has_its_imagenet_weights(capsys):
-    model, normalisation = load_model("efficientnet-lite0", 0)
+    network = load_model("efficientnet-lite0", 0)
     assert capsys.readouterr().out == ""
-    assert normalisation == LITE
-    assert model.training
+    assert network.normalisation == LITE
+    assert network.model.training
     with torch.no_grad():
-        classes = model.eval()(load_images(None, 3, LITE)).argmax(1).tolist()
+        classes = network.model.eval()(load_images(None, 3, LITE)).argmax(1).tolist()
     assert classes[1] == 967  # espresso
     assert classes[2] in range(281, 286)  # one of the cats
+
+
+def test_networks_of_the_zoo_have_names_and_images_of_their_size():
+    resnet = load_model("resnet20", 0)
+    assert resnet.model(load_images(None, 2, resnet.normalisation, resnet.side)).shape == (2, 10)
+    assert resnet.side == 32
+    with pytest.raises(
+        InputError, match=r"unknown network 'resnet-20' \(did you mean resnet20\?\)"
+    ):
+        load_model("resnet-20", 0)
 
 
 def test_cpu_probe():

@@ -544,7 +544,7 @@ def test_command_lists(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--network", "resnet2"], "unknown network 'resnet2'; known are resnet20"),
+        (["--network", "alexnt"], "unknown network 'alexnt' (did you mean alexnet?); known are"),
         (["--network", "resnet20", "--link", "isa"], "unknown link 'isa'; known are pcie3"),
         (["--network", "resnet20", "--device", "abacus"], "unknown device 'abacus'; known are"),
         (["--network", "resnet20", "--codec", "zip"], "unknown codec 'zip'"),
@@ -555,7 +555,7 @@ def test_command_lists(capsys):
         (["--network", "resnet20", "--ratio", "0"], "--ratio is 0"),
         (["--network", "resnet20", "--ratio", "2", "--density", "1"], "exclude each other"),
         (["--network", "resnet20", "--measured", "none.json"], "cannot read none.json"),
-        (["--network", "gpt", "--ratio", "2"], "--network gpt: a step fails"),
+        (["--network", "gpt", "--ratio", "2"], "unknown network 'gpt'; known are"),
         (["--network", "resnet20", "--plot", "a.txt"], "--plot a.txt: allowed are names in"),
         (["--network", "gpt", "--ratio", "2", "--measure-to", "m.json"], "nothing is measured"),
         ([], "--network is missing"),

@@ -11,7 +11,7 @@ import torch
 from images import cifar_pixels, normalised
 from torch.nn import functional as F
 
-from actdma.measure.inputs import IMAGENET
+from actdma.measure.inputs import IMAGENET, InputError
 
 MARGIN = 4  # pixels by which a crop may move
 
@@ -47,11 +47,11 @@ class Data:
 def load(folder: Path, images: int) -> Data:
     """``images`` of the training part of CIFAR-10, a tenth of them for validation; the test part.
 
-    The choice is the same in every run. ValueError if there are not so many images.
+    The choice is the same in every run. `InputError` if there are not so many images.
     """
     pixels, labels = cifar_pixels(folder, "train")
     if not 10 <= images <= len(pixels):
-        raise ValueError(f"--images is {images}, allowed are 10 to {len(pixels)}")
+        raise InputError(f"--images is {images}, allowed are 10 to {len(pixels)}")
     chosen = np.random.default_rng(0).permutation(len(pixels))[:images]
     validation, train = np.split(chosen, [images // 10])
     return Data(

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import Study, publish
+from common import Study, at_least_one, existing_folder, publish
 from tqdm import tqdm
 
+from actdma.measure.inputs import InputError
 from networks import Work
 
 from . import tables
@@ -172,9 +173,13 @@ class Command:
 
 def main(experiment: Experiment) -> None:
     """Do what the command line says, and publish it; other steps' figures stay as they were."""
-    args = _parser(experiment).parse_args()
+    parser = _parser(experiment)
+    args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    command = Command(experiment, args)
+    try:
+        command = Command(experiment, args)
+    except InputError as error:
+        parser.error(str(error))
     for step in args.steps:
         _keep(args.results / "figures.json", getattr(command, step)())
     figures = json.loads((args.results / "figures.json").read_text())
@@ -199,20 +204,26 @@ def _parser(experiment: Experiment) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=experiment.title)
     results = Path("results") / "lossy" / experiment.name
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="FOLDER", help="see the head of images.py")
+    add(
+        "--data",
+        type=existing_folder,
+        required=True,
+        metavar="FOLDER",
+        help="see the head of images.py",
+    )
     add("--results", type=Path, default=results, metavar="FOLDER", help="checkpoints, JSON, plot")
     add("--steps", nargs="+", default=STEPS, choices=STEPS)
     add("--rows", nargs="+", default=experiment.rows, type=_row, help="see the head of rows.py")
     add("--starts", nargs="+", default=list(experiment.starts), choices=list(experiment.starts))
     add("--schedules", nargs="+", default=experiment.schedules, choices=list(LENGTHS))
     add("--settings", nargs="+", default=[ALONE], choices=list(SETTINGS), help="of the training")
-    add("--epochs", type=int, help="of the short schedule; the long one has twice as many")
+    add("--epochs", type=at_least_one, help="of the short schedule; the long one has twice as many")
     add("--seeds", nargs="+", type=int, default=range(5))
-    add("--images", type=int, default=10_000, help="for training and validation")
-    add("--batch", type=int, default=128)
+    add("--images", type=at_least_one, default=10_000, help="for training and validation")
+    add("--batch", type=at_least_one, default=128)
     add("--dtypes", nargs="+", default=DTYPES, choices=DTYPES, help="of the costs")
     add("--rounds", type=int, default=15, help="steps whose time is taken; 0 on a busy machine")
-    add("--threads", type=int, default=2)
+    add("--threads", type=at_least_one, default=2)
     add("--device", default="cpu", help="of the training: cpu or cuda")
     add("--docs", type=Path, help="write the tables to this Markdown file")
     parser.set_defaults(json=None)  # `publish`: figures of all steps have one file

@@ -28,8 +28,7 @@ def codec_of(name: str, dtype: DType) -> Codec:
         names = ", ".join(map(repr, (*known, AUTO)))
         if name in LOSSY or isinstance(name, tuple(LOSSY.values())):
             raise ValueError(f"codec {name!r} is lossy; lossless are {names}")
-        lossy = ", ".join(map(repr, LOSSY))
-        raise ValueError(f"unknown codec {name!r}; known are {names} and, lossy, {lossy}")
+        raise ValueError(f"unknown codec {name!r}; known are {names}")
     return known[name]
 
 

@@ -13,6 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 KINDS = ("measured", "modelled")
+# A colour for each category of work, of those that Okabe and Ito chose for colour-blind readers
+# (jfly.uni-koeln.de/color), and a dark blue.
+COLOURS = {
+    "forward": "#56B4E9",
+    "backward": "#33658A",
+    "offload": "#E69F00",
+    "prefetch": "#CC79A7",
+    "compress": "#E69F00",
+    "decompress": "#CC79A7",
+    "make again": "#009E73",
+}
 
 
 class Slice(NamedTuple):

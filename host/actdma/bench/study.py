@@ -51,7 +51,9 @@ class Published:
         from rich.console import Console
         from rich.table import Table
 
-        table = Table(*self.columns, title=self.study.title, caption=self.caption)
+        table = Table(title=self.study.title, caption=self.caption)
+        for column in self.columns:
+            table.add_column(column, overflow="fold")
         for row in self.rows:
             table.add_row(*row)
         console = Console()

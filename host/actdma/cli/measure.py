@@ -25,9 +25,10 @@ def add(commands: argparse._SubParsersAction) -> None:
         "--model",
         default="efficientnet-lite0",
         metavar="NAME",
-        help="efficientnet-lite0 (default; ImageNet weights), torchvision:NAME (its default "
-        "weights), module:callable or path.py:callable; a callable returns a torch.nn.Module that "
-        "takes images (batch, 3, 224, 224) and returns logits (batch, classes)",
+        help="efficientnet-lite0 (default; ImageNet weights), another name that actdma simulate "
+        "--list has (random weights), torchvision:NAME (its default weights), module:callable or "
+        "path.py:callable; a callable returns a torch.nn.Module that takes images (batch, 3, 224, "
+        "224) and returns logits (batch, classes)",
     )
     option(
         "--data",

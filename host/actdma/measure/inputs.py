@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import importlib
 import importlib.util
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.nn import functional as F
+
+from . import zoo
 
 DEFAULT_MODEL = "efficientnet-lite0"
 IMAGE_SIZE = 224
@@ -53,6 +57,14 @@ IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 LITE = Normalisation((127.0,) * 3, (128.0,) * 3)
 
 
+class Network(NamedTuple):
+    """A model in train mode, and the images that it wants: how they are normalised, their side."""
+
+    model: nn.Module
+    normalisation: Normalisation
+    side: int = IMAGE_SIZE
+
+
 def need(module: str, package: str = "actdma[demo]") -> ModuleType:
     """Import ``module``; `InputError` that says to install ``package``."""
     try:
@@ -62,35 +74,53 @@ def need(module: str, package: str = "actdma[demo]") -> ModuleType:
         raise InputError(f"{missing} is missing: pip install '{package}'") from error
 
 
-def load_model(name: str, seed: int) -> tuple[nn.Module, Normalisation]:
-    """The model called ``name``, in train mode, and how its input is normalised.
+def model_names() -> list[str]:
+    """The names that `load_model` knows, callables left out: networks of images."""
+    return [DEFAULT_MODEL, *(name for name in zoo.NETWORKS if name not in zoo.OF_TOKENS)]
 
-    ``name``: "efficientnet-lite0", "torchvision:NAME", "module:callable" or "path.py:callable" (the
-    callable takes no arguments and returns a module). `InputError` if there is none.
+
+def load_model(name: str, seed: int, option: str = "--model") -> Network:
+    """The network called ``name``.
+
+    ``name``: one of `model_names` (those of the zoo have random weights), "torchvision:NAME",
+    "module:callable" or "path.py:callable" (the callable takes no arguments and returns a module).
+    `InputError`, which begins with ``option``, if there is none.
     """
     torch.manual_seed(seed)
     if name == DEFAULT_MODEL:
-        return _efficientnet_lite0().train(), LITE
+        return Network(_efficientnet_lite0().train(), LITE)
+    if name in model_names():
+        return Network(zoo.build(name), IMAGENET, zoo.SIDES.get(name, IMAGE_SIZE))
     source, separator, attribute = name.rpartition(":")
     if not (source and separator and attribute):
         raise InputError(
-            f"--model {name} is neither {DEFAULT_MODEL}, torchvision:NAME, module:callable nor "
+            f"{unknown('network', name, model_names())}, torchvision:NAME, module:callable and "
             "path.py:callable"
         )
     if source == "torchvision":
-        return _call(name, lambda: _torchvision(attribute)).train(), IMAGENET
-    build = getattr(_module(source, name), attribute, None)
+        return Network(_call(f"{option} {name}", lambda: _torchvision(attribute)).train(), IMAGENET)
+    build = getattr(_module(source, f"{option} {name}"), attribute, None)
     if not callable(build):
-        raise InputError(f"--model {name}: {source} has no callable {attribute}")
-    return _call(name, build).train(), IMAGENET
+        raise InputError(f"{option} {name}: {source} has no callable {attribute}")
+    return Network(_call(f"{option} {name}", build).train(), IMAGENET)
 
 
-def load_images(folder: str | None, batch: int, normalisation: Normalisation) -> torch.Tensor:
-    """``batch`` photographs, float32 of shape (batch, 3, 224, 224), normalised.
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The sentence about a name that is not among the ``known``: the nearest of them, and all."""
+    known = [*known]
+    near = difflib.get_close_matches(name.lower(), known, 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"unknown {what} {name!r}{hint}; known are {', '.join(known)}"
+
+
+def load_images(
+    folder: str | None, batch: int, normalisation: Normalisation, side: int = IMAGE_SIZE
+) -> torch.Tensor:
+    """``batch`` photographs, float32 of shape (batch, 3, side, side), normalised.
 
     From ``folder`` in the order of their names, or those that scikit-image ships; they repeat if
-    there are fewer. Resized and cropped in the middle as for ImageNet. `InputError` if there are
-    none.
+    there are fewer. Resized and cropped in the middle as for ImageNet, to 224 x 224 pixels, then
+    interpolated to ``side``. `InputError` if there are none.
     """
     if batch < 1:
         raise InputError(f"--batch is {batch}, it must be at least 1")
@@ -98,7 +128,10 @@ def load_images(folder: str | None, batch: int, normalisation: Normalisation) ->
     images = [_load(paths[i]) for i in range(min(batch, len(paths)))]
     pixels = torch.stack([images[i % len(images)] for i in range(batch)]).permute(0, 3, 1, 2)
     mean = torch.tensor(normalisation.mean).view(3, 1, 1)
-    return ((pixels - mean) / torch.tensor(normalisation.deviation).view(3, 1, 1)).contiguous()
+    images = ((pixels - mean) / torch.tensor(normalisation.deviation).view(3, 1, 1)).contiguous()
+    if side == IMAGE_SIZE:
+        return images
+    return F.interpolate(images, (side, side), mode="bilinear", antialias=True)
 
 
 def _efficientnet_lite0() -> nn.Module:
@@ -112,26 +145,26 @@ def _torchvision(name: str) -> nn.Module:
     return need("torchvision.models", "torchvision").get_model(name, weights="DEFAULT")
 
 
-def _module(source: str, name: str) -> ModuleType:
+def _module(source: str, what: str) -> ModuleType:
     path = Path(source)
     if path.suffix != ".py":
-        with one_sentence(f"--model {name}: cannot import {source}"):
+        with one_sentence(f"{what}: cannot import {source}"):
             sys.path.insert(0, str(Path.cwd()))  # as for python -m, also when run as a script
             return importlib.import_module(source)
     if not path.is_file():
-        raise InputError(f"--model {name}: there is no file {source}")
+        raise InputError(f"{what}: there is no file {source}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
-    with one_sentence(f"--model {name}: cannot run {source}"):
+    with one_sentence(f"{what}: cannot run {source}"):
         spec.loader.exec_module(module)
     return module
 
 
-def _call(name: str, build: Callable[[], Any]) -> nn.Module:
-    with one_sentence(f"--model {name}: building it failed"):
+def _call(what: str, build: Callable[[], Any]) -> nn.Module:
+    with one_sentence(f"{what}: building it failed"):
         model = build()
     if not isinstance(model, nn.Module):
-        raise InputError(f"--model {name} gives {type(model).__name__}, not a torch.nn.Module")
+        raise InputError(f"{what} gives {type(model).__name__}, not a torch.nn.Module")
     return model
 
 

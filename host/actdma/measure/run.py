@@ -83,10 +83,10 @@ def measure(options: Options) -> Report:
         raise ValueError(f"unknown dtype {options.dtype!r}; known are {', '.join(DTYPES)}")
     dump = _dump(options.dump)
     with _open_backend(options) as backend:
-        model, normalisation = load_model(options.model, options.seed)
-        images = load_images(options.data, options.batch, normalisation)
+        network = load_model(options.model, options.seed)
+        images = load_images(options.data, options.batch, network.normalisation, network.side)
         dtype = getattr(torch, options.dtype)
-        step = Step(model.to(dtype), images.to(dtype), options.seed)
+        step = Step(network.model.to(dtype), images.to(dtype), options.seed)
         if dump is not None:
             step.gradients(_session(step, dump, options, verify=False))
         return compare(step, backend, options)

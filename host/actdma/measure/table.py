@@ -43,8 +43,9 @@ def records_table(report: Report, *, narrow: bool = False) -> Table:
         box=need("rich.box").SIMPLE_HEAD,
     )
     same = len({record.dtype for record in report.records}) < 2
-    shown = [not (narrow and same and name == "dtype") for name in text.columns()]
-    for name, align in itertools.compress(zip(text.columns(), text.ALIGN, strict=True), shown):
+    columns = text.columns(report)
+    shown = [not (narrow and same and name == "dtype") for name in columns]
+    for name, align in itertools.compress(columns.items(), shown):
         # Only names may be folded in a narrow terminal.
         table.add_column(name, justify=_JUSTIFY[align], no_wrap=name != "saved by", overflow="fold")
     for record in report.records:

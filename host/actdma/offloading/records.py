@@ -239,10 +239,15 @@ class Report:
 
     def to_chrome_trace(self, path: str | os.PathLike) -> None:
         """Write when each tensor was compressed, decompressed and made again, and by which thread,
-        to ``path``, for Perfetto; measured, from the first of these on."""
-        start = min((s.began for r in self.records for s in r.spells), default=0.0)
-        slices = [each for record in self.records for each in record.slices(start)]
-        write_trace({"actdma": slices}, "measured", path)
+        to ``path``, for Perfetto; measured, from the first of these on. Ranks are a process each,
+        with a clock of its own: those of several machines have none in common."""
+        timelines = {}
+        for rank in dict.fromkeys(record.rank for record in self.records):
+            records = [record for record in self.records if record.rank == rank]
+            start = min((s.began for r in records for s in r.spells), default=0.0)
+            title = "actdma" if rank is None else f"rank {rank}"
+            timelines[title] = [each for record in records for each in record.slices(start)]
+        write_trace(timelines or {"actdma": []}, "measured", path)
 
     def scalars(self, prefix: str = "actdma") -> dict[str, float]:
         """What a training step's log has of it, under ``prefix/``.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .records import Record, Report, fabric_rate
 
-ALIGN = "><<<>>>>>"  # of the columns
-
 
 def title(report: Report) -> str:
     """What was run, in one line."""
@@ -26,10 +24,11 @@ def through(report: Report) -> str:
     return known.get(backend, f"the backend {backend!r}")
 
 
-def columns() -> list[str]:
-    """Names of the columns of `cells`."""
-    names = ["#", "saved by", "shape", "dtype", "MB", "zeros", "ratio"]
-    return [*names, "GB/s\nin", "GB/s\nout"]
+def columns(report: Report) -> dict[str, str]:
+    """The columns of `cells` by name: on which side they are aligned, "<" or ">"."""
+    texts = {"#": ">", "saved by": "<", "shape": "<", "dtype": "<"}
+    figures = dict.fromkeys(("MB", "zeros", "ratio", "GB/s\nin", "GB/s\nout"), ">")
+    return {**({"rank": ">"} if _has_ranks(report) else {}), **texts, **figures}
 
 
 def rates_are(report: Report) -> str:
@@ -41,7 +40,9 @@ def rates_are(report: Report) -> str:
 
 def cells(report: Report, record: Record) -> list[str]:
     """One record."""
+    rank = [str(record.rank)] if _has_ranks(report) else []
     return [
+        *rank,
         str(record.index),
         record.module or record.operator or "",
         "x".join(map(str, record.shape)),
@@ -109,9 +110,10 @@ def verdict(report: Report) -> list[tuple[bool, str]]:
 
 def plain(report: Report) -> str:
     """Everything as plain text."""
-    header = [name.replace("\n", " ") for name in columns()]
+    header = [name.replace("\n", " ") for name in columns(report)]
     rows = [header, *(cells(report, record) for record in report.records)]
-    lines = [title(report), *aligned(rows, ALIGN), rates_are(report)]
+    align = "".join(columns(report).values())
+    lines = [title(report), *aligned(rows, align), rates_are(report)]
     lines += [f"{name}: {value}" for name, value in total_cells(report)]
     lines += [sentence for _, sentence in verdict(report)]
     return "\n".join(lines)
@@ -130,6 +132,10 @@ def kept(report: Report) -> str:
     """How many tensors were kept as they are, by reason."""
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(report.kept.items()))
     return counts or "none"
+
+
+def _has_ranks(report: Report) -> bool:
+    return any(record.rank is not None for record in report.records)
 
 
 def _rate(report: Report, record: Record, way: str) -> float | None:

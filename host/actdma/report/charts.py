@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from .. import trace
+
 # Okabe and Ito's colours (jfly.uni-koeln.de/color), which colour-blind readers can tell apart.
 BLUE, SKY, VERMILION, ORANGE = "#0072B2", "#56B4E9", "#D55E00", "#E69F00"
 GREEN, PURPLE, YELLOW, BLACK = "#009E73", "#CC79A7", "#F0E442", "#333333"
@@ -28,19 +30,11 @@ CODEC_STYLES = {  # colour, symbol, dash: told apart in black and white, too
     "bsr": (YELLOW, "hexagram", "solid"),
     "deflate": (PURPLE, "cross", "dash"),
 }
-WORK_COLOURS = {
-    "forward": SKY,
-    "backward": NAVY,
-    "offload": ORANGE,
-    "prefetch": PURPLE,
-    "compress": ORANGE,
-    "decompress": PURPLE,
-    "make again": GREEN,
-}
 _PATTERNS = ("", "/", "x", ".")  # with the colours, for more names than there are colours
 _CYCLE = (SKY, ORANGE, GREEN, PURPLE, YELLOW, NAVY, BLACK)
 _SYMBOLS = ("triangle-up", "square", "pentagon", "star", "hexagram", "triangle-down", "hourglass")
 MOST_TICKS = 30
+MOST_LABELS = 30  # bars that have their value written above
 MOST_SLICES = 4000
 GRID = "#E5E9ED"
 
@@ -73,6 +67,10 @@ def layers_of_step(
     figure.update_yaxes(title="MB, measured", row=1, col=1)
     figure.update_yaxes(title="zeros, %,<br>measured", range=[0, 100], row=2, col=1)
     names = [r["module"] or r["operator"] or f"tensor {i}" for i, r in enumerate(records)]
+    names = [
+        name if r["rank"] is None else f"{r['rank']:g}: {name}"
+        for name, r in zip(names, records, strict=True)
+    ]
     _name_ticks(figure, names, row=2, col=1)
     return _styled(figure, 480)
 
@@ -83,6 +81,11 @@ def grouped_bars(
     """A bar per group and name, of values chosen in a menu; ``title``: of the axis of values."""
     figure = go.Figure()
     first = next(iter(choices), None)
+    few = len(groups) * max((len(values) for values in choices.values()), default=0) <= MOST_LABELS
+
+    def label(height: float | None) -> str:
+        return f"{height:.3g}" if few and height is not None else ""
+
     for choice, values in choices.items():
         styles = _styles(values)
         for name, heights in values.items():
@@ -92,6 +95,9 @@ def grouped_bars(
                 name=plain(name),
                 marker_color=styles[name][0],
                 visible=choice == first,
+                text=[label(height) for height in heights],
+                textposition="outside",
+                cliponaxis=False,
                 hovertemplate="%{x}<br>%{fullData.name}: %{y:.3g}<extra></extra>",
             )
     figure.update_xaxes(type="category")
@@ -362,8 +368,11 @@ def shares(bars: Mapping[str, Mapping[str, float]], others: str) -> go.Figure:
     figure.update_layout(barmode="stack")
     figure.update_xaxes(title="share of the bytes held, measured", tickformat=".0%", range=[0, 1])
     figure.update_yaxes(type="category", autorange="reversed")
-    _styled(figure, 160 + 34 * len(bars) + 7 * len(names))
-    return figure.update_layout(legend={"yref": "paper", "y": -0.15, "font": {"size": 11}})
+    # The legend is below, a line of it for every four names.
+    below = 60 + 20 * -(-len(names) // 4)
+    _styled(figure, 100 + 34 * len(bars) + below)
+    figure.update_layout(margin={"b": below})
+    return figure.update_layout(legend={"y": 0, "yanchor": "bottom", "font": {"size": 11}})
 
 
 def step_times(rows: Sequence[Mapping[str, Any]], hover: Sequence[Sequence[str]]) -> go.Figure:
@@ -414,7 +423,7 @@ def gantt(
                 name=plain(category),
                 legendgroup=category,
                 showlegend=category not in seen,
-                marker={"color": WORK_COLOURS.get(category, GREY), "line": {"width": 0}},
+                marker={"color": trace.COLOURS.get(category, GREY), "line": {"width": 0}},
                 row=row,
                 col=1,
                 **_hover(

@@ -19,6 +19,7 @@ def layouts(figures: Figures) -> Iterator[Block]:
     """Ratios by network and memory order; codec and dtype are chosen."""
     networks = [*dict.fromkeys(f["network"] for f in figures)]
     codecs = dict.fromkeys(codec for f in figures for codec in f["ratios"] if codec != "raw")
+    codecs = sorted(codecs, key=lambda codec: codec == "element runs")  # which is built nowhere
     choices = {
         f"{codec}, {dtype}": {
             order: _by_network(found, networks, lambda f, codec=codec: f["ratios"].get(codec))

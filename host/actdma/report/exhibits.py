@@ -101,14 +101,19 @@ def step(data: Mapping[str, Any]) -> Iterator[Block]:
         {_named(name, timing): cell for name, cell in _record_cells(record, clock, timing).items()}
         for record in data["records"]
     ]
+    ranks = [record["rank"] for record in data["records"]]
+    several = any(rank is not None for rank in ranks)
+    if several:
+        names = ["" if rank is None else f"{rank:g}" for rank in ranks]
+        lines = [{"rank": name, **line} for name, line in zip(names, lines, strict=True)]
     yield Table(("what", "measured"), _totals(data["totals"]), "measured", "Totals")
     if not lines:
         return
     yield Chart(
         charts.layers_of_step(data["records"], [_hover(line) for line in lines]),
         "measured",
-        "Every saved tensor, in the order of the forward pass: raw bytes, and what is stored of "
-        "them.",
+        "Every saved tensor, in the order of the forward pass"
+        f"{', one rank after the other' * several}: raw bytes, and what is stored of them.",
     )
     rows = [[*line.values()] for line in lines]
     yield Table([*lines[0]], rows, BY_COLUMN, "Every saved tensor", folded=True)
@@ -430,7 +435,7 @@ def simulate_heading(data: Mapping[str, Any]) -> Heading:
 def simulate_tiles(data: Mapping[str, Any]) -> Iterator[Tile]:
     """Gains over vDNN, by codec."""
     for row in data["rows"][2:]:
-        label = f"gain of {row['name']} over vDNN: {data['title']}"
+        label = f"gain of {row['name']} over vDNN: {data['title'].removesuffix(': modelled')}"
         yield Tile(label, f"{row['gain_over_vdnn']:+.0%}", "modelled")
 
 

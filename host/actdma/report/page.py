@@ -78,13 +78,13 @@ class _Drawing:
             for what, exhibit in exhibits.items()
             for source in sources
             if source.what == what
-            for part in self._exhibit(exhibit, source)
+            for part in self._exhibit(exhibit, source, sources)
         ]
         if not drawn:
             return []
         return [f'<section id="{section.anchor}"><h2>{section.title}</h2>', *drawn, "</section>"]
 
-    def _exhibit(self, exhibit: Exhibit, source: Source) -> list[str]:
+    def _exhibit(self, exhibit: Exhibit, source: Source, sources: Sequence[Source]) -> list[str]:
         heading = exhibit.heading(source.data)
         title = f"{heading.title} ({source.file})"
         blocks: list[Block] = [dataclasses.replace(heading, title=title)]
@@ -93,7 +93,10 @@ class _Drawing:
         try:
             data = exhibit.data(source)
             blocks += exhibit.draw(data)
-            self.tiles += exhibit.tiles(data)
+            tiles = exhibit.tiles(data)
+            if sum(other.what == source.what for other in sources) > 1:  # they may say the same
+                tiles = (tile._replace(label=f"{tile.label} ({source.file})") for tile in tiles)
+            self.tiles += tiles
         except ShapeError as error:
             self.notices.append(Notice(source.file, f"its charts are left out: {error}"))
         return [self._block(block) for block in blocks]

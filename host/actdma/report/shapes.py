@@ -34,6 +34,8 @@ def shaped(value: Any, shape: Any, where: str = "it") -> Any:
     if isinstance(shape, list | tuple):
         return _list(value, shape, where)
     if shape is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if value != value:
+            raise ShapeError(f"{where} is not a number (NaN)")
         if abs(value) > LARGEST and value not in (float("inf"), float("-inf")):
             raise ShapeError(f"{where} is too large a number")
         return value

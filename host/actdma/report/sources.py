@@ -12,6 +12,7 @@ from ..trace import KINDS
 from .shapes import Maybe, ShapeError, shaped
 
 BY_COLUMN = "by column"
+FORMAT = 1  # of reports and studies, as the rest of actdma writes them
 
 _STUDY = {
     "study": {"name": str, "title": str, "kind": str},
@@ -21,6 +22,7 @@ _STUDY = {
     "rows": [[str]],
 }
 _RECORD = {
+    "rank": Maybe(float),
     "index": float,
     "module": Maybe(str),
     "operator": Maybe(str),
@@ -142,6 +144,9 @@ def read(path: Path) -> Source:
     except (ValueError, RecursionError) as error:
         raise ReportError(f"it is no JSON: {error}") from error
     keys = data.keys() if isinstance(data, dict) else set()
+    if "format" in keys and data["format"] != FORMAT:
+        found = repr(data["format"])[:40]
+        raise ReportError(f"its format is {found}; this version of actdma reads {FORMAT}")
     for wanted, take in _KNOWN:
         if wanted <= keys:
             try:
@@ -165,6 +170,9 @@ def _study(file: str, data: dict[str, Any]) -> Source:
 
 def _measure(file: str, data: dict[str, Any]) -> Source:
     found = shaped(data, _MEASURE)
+    if found["totals"]["tensors"] != len(found["records"]):
+        counts = f"{found['totals']['tensors']:g}, and it.records has {len(found['records'])}"
+        raise ShapeError(f"it.totals.tensors is {counts}")
     _known_kind(found["totals"]["timing"], "it.totals.timing")
     return Source(file, "measure", found)
 
@@ -188,7 +196,8 @@ def _known_kind(kind: str, where: str) -> None:
 
 _KNOWN: tuple[tuple[set[str], Callable[[str, dict[str, Any]], Source]], ...] = (
     ({"study"}, _study),
-    ({"records", "totals"}, _measure),
+    ({"records"}, _measure),
+    ({"totals"}, _measure),
     ({"rows are"}, _simulate),
     ({"traceEvents"}, _trace),
 )

@@ -7,14 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..measure.inputs import need
+from ..trace import COLOURS
 from .timeline import STREAMS, Timeline
 
-COLOURS = {
-    "forward": "#1f5f8b",
-    "backward": "#7fb2d6",
-    "offload": "#d9822b",
-    "prefetch": "#8d5a97",
-}
+KINDS = ("forward", "backward", "offload", "prefetch")
 
 
 def plot_timelines(
@@ -32,7 +28,7 @@ def plot_timelines(
         axes.set_xlim(0, end * 1e3)
     rows[-1].set_xlabel("milliseconds from the step's start, modelled")
     patch = need("matplotlib.patches").Patch
-    handles = [patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
+    handles = [patch(color=COLOURS[kind], label=kind) for kind in KINDS]
     figure.legend(handles=handles, ncols=4, frameon=False, loc="outside upper right")
     figure.suptitle(title, fontsize=12, x=0.01, ha="left")
     figure.savefig(path)
@@ -45,8 +41,7 @@ def _draw(axes: Any, timeline: Timeline) -> None:
             [(event.start * 1e3, event.seconds * 1e3) for event in events],
             (row - 0.4, 0.8),
             facecolors=[COLOURS[event.kind] for event in events],
-            edgecolor="white",
-            linewidth=0.3,
+            linewidth=0,
         )
     axes.set_yticks(range(len(STREAMS)), STREAMS)
     axes.set_ylim(len(STREAMS) - 0.4, -0.6)

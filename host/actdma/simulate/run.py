@@ -11,24 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from torch.nn import functional as F
 
-from ..api import codec_of
-from ..frame import DType
+from ..api import AUTO
+from ..frame import LOSSLESS
 from ..measure import zoo
-from ..measure.inputs import (
-    DEFAULT_MODEL,
-    IMAGE_SIZE,
-    IMAGENET,
-    InputError,
-    load_images,
-    load_model,
-    one_sentence,
-)
+from ..measure.inputs import InputError, Network, load_images, load_model, one_sentence, unknown
 from . import study
 from .hardware import (
     DEVICES,
+    ENGINE_SHARE,
     FP32_EFFICIENCY,
     HALF_EFFICIENCY,
     LINKS,
@@ -41,6 +32,7 @@ from .measured import REPEATS, Measurement, measure
 from .timeline import VDNN_BUFFERS, Route
 
 MEASURED = "measured"
+CODECS = (AUTO, *(codec.name.lower() for codec in LOSSLESS))
 _DTYPES = {"float32": torch.float32, "half": torch.bfloat16}
 
 
@@ -120,12 +112,12 @@ def run(options: Options) -> Study:
     if options.measured is not None:
         measurement = _read(options.measured)
     elif has_measurement(options):
-        measurement = _measure(options, *network(), timed=device is None)
+        measurement = _measure(options, network(), timed=device is None)
     if device is None:
         layers, seconds = measurement.layers, study.measured_seconds
         options = dataclasses.replace(options, batch=measurement.batch)
     else:
-        layers, seconds = _layers(options, *network()), study.roofline(device, options.precision)
+        layers, seconds = _layers(options, network()), study.roofline(device, options.precision)
         layers = measurement.onto(layers) if measurement else layers
     ratios = assumed or {name: study.measured_ratio(name) for name in _codecs(options, measurement)}
     route = link.route(device, options.engine)
@@ -149,7 +141,7 @@ def _check(options: Options) -> None:
         raise ValueError(f"--engine is {options.engine} GB/s, it must be more than 0")
     _known("precision", options.precision, _DTYPES)
     for name in options.codec:
-        codec_of(name, DType.uint8)  # ValueError for an unknown name
+        _known("codec", name, dict.fromkeys(CODECS))
 
 
 def _assumed(options: Options) -> dict[str, study.Ratio] | None:
@@ -166,42 +158,30 @@ def _assumed(options: Options) -> dict[str, study.Ratio] | None:
     return None
 
 
-def _network(options: Options) -> tuple[nn.Module, int]:
-    """The network in the precision asked for, and the side of its images."""
-    if options.network in zoo.NETWORKS:
-        torch.manual_seed(options.seed)
-        model = zoo.build(options.network)
-    elif options.network == DEFAULT_MODEL or ":" in options.network:
-        model, _ = load_model(options.network, options.seed)
-    else:
-        known = ", ".join((*zoo.NETWORKS, DEFAULT_MODEL))
-        raise ValueError(
-            f"unknown network {options.network!r}; known are {known}, torchvision:NAME, "
-            "module:callable and path.py:callable"
-        )
-    side = options.side or zoo.SIDES.get(options.network, IMAGE_SIZE)
-    return model.to(_DTYPES[options.precision]), side
+def _network(options: Options) -> Network:
+    """The network in the precision asked for, and for the images asked for."""
+    network = load_model(options.network, options.seed, "--network")
+    model = network.model.to(_DTYPES[options.precision])
+    return network._replace(model=model, side=options.side or network.side)
 
 
-def _layers(options: Options, model: nn.Module, side: int) -> list[Layer]:
+def _layers(options: Options, network: Network) -> list[Layer]:
     """The layers at the whole batch."""
     with one_sentence(f"--network {options.network}: a step fails"):
-        images = fake_images(options.batch, side, _DTYPES[options.precision])
-        return trace(model, images, saves=options.saves)
+        images = fake_images(options.batch, network.side, _DTYPES[options.precision])
+        return trace(network.model, images, saves=options.saves)
 
 
-def _measure(options: Options, model: nn.Module, side: int, timed: bool) -> Measurement:
+def _measure(options: Options, network: Network, timed: bool) -> Measurement:
     """A step on photographs: of the whole batch if it is timed, else of a few for the ratios."""
-    batch = options.batch if timed else min(options.batch, options.sample)
-    images = load_images(options.data, batch, IMAGENET)
-    if side != IMAGE_SIZE:
-        images = F.interpolate(images, (side, side), mode="bilinear", antialias=True)
+    batch, side = options.batch if timed else min(options.batch, options.sample), network.side
+    images = load_images(options.data, batch, network.normalisation, side)
     images = images.to(_DTYPES[options.precision])
     weights = "random weights" if options.network in zoo.NETWORKS else "its own weights"
     what = f"{options.network}, {weights}, {batch} photographs of {side} x {side}"
     with one_sentence(f"--network {options.network}: a step fails"):
         return measure(
-            model, images, options.codec, what, saves=options.saves, repeats=REPEATS * timed
+            network.model, images, options.codec, what, saves=options.saves, repeats=REPEATS * timed
         )
 
 
@@ -242,12 +222,24 @@ def _inputs(
         ratios = ("assumed", "ratio: the same for all layers, as given")
     else:
         ratios = (MEASURED, f"ratios: {measurement.what}, the CPU's codec")
-    ways = f"{route.to_host:g} GB/s to the host, {route.to_device:g} back"
+    ways = f"{route.to_host:g} GB/s to the host, {route.to_device:g} back ({link.source})"
     engine = f"engine {route.compress:.4g} GB/s in, {route.decompress:.4g} out"
-    return [seconds, ratios, (link.kind, f"link: {link.title}, {ways}; {engine} ({link.source})")]
+    engine += f" ({_engine_source(options, device, link)})"
+    return [seconds, ratios, (link.kind, f"link: {link.title}, {ways}; {engine}")]
+
+
+def _engine_source(options: Options, device: Device | None, link: Link) -> str:
+    """Where the engine's figures come from."""
+    if options.engine is not None:
+        return "as given"
+    if link.compress is not None:
+        return link.source
+    if device is None:
+        return "in the device, as fast as any link"
+    return f"in the device, {ENGINE_SHARE:.0%} of its memory's, cDMA's share"
 
 
 def _known(what: str, name: str, table: Mapping[str, Any]) -> Any:
     if name not in table:
-        raise ValueError(f"unknown {what} {name!r}; known are {', '.join(table)}")
+        raise ValueError(unknown(what, name, table))
     return table[name]

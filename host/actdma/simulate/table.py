@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..measure import zoo
-from ..measure.inputs import need
+from ..measure.inputs import model_names, need
 from ..measure.table import console_of
 from .hardware import DEVICES, LINKS
 from .run import Study
@@ -65,7 +64,11 @@ def show_choices(console: Console | None = None) -> None:
         links.add_row(name, link.title, f"{link.to_host:.4g}", f"{link.to_device:.4g}", *engine)
     console.print(devices)
     console.print(links)
-    console.print(f"networks: {', '.join(zoo.NETWORKS)}, and those of --model in actdma measure")
+    names = ", ".join(model_names())
+    console.print(
+        f"networks: {names}, torchvision:NAME, module:callable and path.py:callable",
+        soft_wrap=True,
+    )
 
 
 def _table(title: str, columns: tuple[str, ...], caption: str) -> Table:

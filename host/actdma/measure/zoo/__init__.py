@@ -22,6 +22,7 @@ from .tokens import GPT, GeluTransformer, ResMLP, ViT
 
 __all__ = [
     "NETWORKS",
+    "OF_TOKENS",
     "PARTS",
     "SIDES",
     "WEIGHTS",
@@ -46,6 +47,9 @@ SIDES = {
     "overfeat": 231,
     **dict.fromkeys(("resnet20", "resnet32", "resnet56", "relu-cnn", "gelu-transformer"), 32),
 }
+
+# Networks that take tokens, (batch, tokens), int64, in place of images.
+OF_TOKENS = {"gpt"}
 
 # The part of a network that has published weights, where the rest has none.
 PARTS = {"squeezenet": "features"}
