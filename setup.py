@@ -49,7 +49,8 @@ class BuildWithOverlay(build_py):
 
 
 setup(
-    packages=[*find_packages("host"), "actdma.notebooks"],
+    # The headers are a package to setuptools, which would leave out one that is not listed.
+    packages=[*find_packages("host"), "actdma.emulation.include", "actdma.notebooks"],
     package_dir={"": "host", "actdma.notebooks": "notebooks"},
     include_package_data=False,  # MANIFEST.in is of the sdist
     package_data={

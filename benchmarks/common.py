@@ -86,6 +86,24 @@ def at_least_one(text: str) -> int:
     return number
 
 
+def _word(name: str) -> str:
+    """A network's name as one word in small letters, as commands take it."""
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def add_networks(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """The option ``--network``: some of ``names``, as they are or in one word; all unless given."""
+    by_word = {_word(name): name for name in names}
+    parser.add_argument(
+        "--network",
+        type=lambda text: by_word.get(_word(text), text),
+        nargs="+",
+        default=names,
+        choices=names,
+        help="as in the tables, or in one word: resnet20 (default: all)",
+    )
+
+
 def pyplot() -> ModuleType:
     """`matplotlib.pyplot` that draws to files."""
     import matplotlib

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import Study, at_least_one, existing_folder, publish, pyplot
+from common import Study, add_networks, at_least_one, existing_folder, publish, pyplot
 from lossy.data import Data, batches, load
 from lossy.training import OPTIMISERS, Schedule, accuracy
 from saved import Sizes, saved_by
@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument(
         "--data", type=existing_folder, required=True, metavar="FOLDER", help="see images.py"
     )
-    parser.add_argument("--network", nargs="+", default=titles, choices=titles)
+    add_networks(parser, titles)
     parser.add_argument(
         "--images", type=at_least_one, default=10_000, help="a tenth is for validation"
     )

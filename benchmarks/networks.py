@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import at_least_one, existing_folder
+from common import add_networks, at_least_one, existing_folder
 from images import CIFAR, CLASSES, cifar, cifar_labels, normalised, random_images
 from saved import Saved, saved_by
 from torch import nn
@@ -137,7 +137,7 @@ def parser_of(doc: str, networks: Sequence[Network]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--data", type=existing_folder, metavar="FOLDER", help="see the head of networks.py"
     )
-    parser.add_argument("--network", nargs="+", default=names, choices=names)
+    add_networks(parser, names)
     parser.add_argument(
         "--batch", type=at_least_one, help="images per step (default: the network's own)"
     )

@@ -18,6 +18,32 @@ def figures(script, path, *options):
     return json.loads(path.read_text())["figures"]
 
 
+def told(script, *options):
+    """What a script says where it ends with an error, or warns."""
+    command = [sys.executable, BENCHMARKS / script, *options]
+    return subprocess.run(command, timeout=300, capture_output=True, text=True).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--data", "nowhere"), "--data: nowhere is not a folder"),
+        (("--batch", "0"), "--batch: 0 is not a whole number from 1 on"),
+        (("--threads", "two"), "--threads: two is not a whole number from 1 on"),
+        (("--network", "resnet21"), "invalid choice: 'resnet21'"),
+    ],
+)
+def test_bad_arguments_are_named(options, message):
+    assert message in told("holdings.py", *options)
+
+
+def test_what_stands_in_for_missing_data_is_said(tmp_path):
+    options = ("--network", "resnet20", "--batch", "1", "--data", tmp_path)
+    said = told("holdings.py", *options, "--json", tmp_path / "figures.json")
+    assert "no weights/resnet20_cifar10.pt; random weights and images stand in" in said
+    assert "stand-ins" in (tmp_path / "figures.json").read_text()
+
+
 @pytest.mark.slow
 def test_memory(tmp_path):
     batch = 4

@@ -130,6 +130,24 @@ def test_merging_leaves_the_ranks_own_reports_as_they_are():
     assert whole.totals()["raw_bytes"] == 2 * reports[0].totals()["raw_bytes"]
 
 
+def test_a_merged_report_names_the_ranks_in_its_table_and_trace(tmp_path):
+    model = networks.resnet()
+    reports = []
+    for _ in range(2):
+        session = offload(model)
+        networks.step(model, networks.images(), session)
+        reports.append(session.report())
+    whole = merged(reports)
+    lines = str(whole).splitlines()
+    assert lines[1].split()[0] == "rank"
+    assert {line.split()[0] for line in lines[2 : 2 + len(whole.records)]} == {"0", "1"}
+    whole.to_chrome_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert sorted(names.values()) == ["rank 0, measured", "rank 1, measured"]
+    assert {e["pid"] for e in events if e["ph"] == "X"} == set(names)
+
+
 def test_a_table_of_what_a_storage_holds_does_not_outlive_a_forward():
     """FSDP uses a storage again under an unchanged version: what was packed of it in the step
     before must not be taken for it."""

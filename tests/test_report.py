@@ -236,6 +236,9 @@ def report_fails(capsys, *arguments):
 def test_no_folder_and_no_files(tmp_path, capsys):
     out = tmp_path / "page.html"
     assert "cannot read the folder" in report_fails(capsys, tmp_path / "none", "--out", out)
+    (tmp_path / "a.txt").touch()
+    told = report_fails(capsys, tmp_path / "a.txt", "--out", out)
+    assert f"pass the folder with the files, {tmp_path}" in told
     assert f"no .json file in {tmp_path}" in report_fails(capsys, tmp_path, "--out", out)
     (tmp_path / "a.json").write_text("[1")
     assert "a.json: it is no JSON" in report_fails(capsys, tmp_path, "--out", out)
@@ -269,6 +272,8 @@ def test_missing_plotly_is_named(results, tmp_path):
         ("[]", "JSON of something that this page does not show"),
         ('{"layers": []}', "JSON of something that this page does not show"),
         ('{"study": 3}', "it.study is 3, not an object"),
+        ('{"format": 2, "study": {}}', "its format is 2; this version of actdma reads 1"),
+        ('{"format": 1, "records": []}', "it.environment is missing"),
         ('{"records": [], "totals": {}}', "it.environment is missing"),
         ('{"rows are": "modelled"}', "it.title is missing"),
         ('{"traceEvents": []}', "it.otherData is missing"),
@@ -285,6 +290,49 @@ def test_a_bad_file_is_a_notice_beside_the_others(results, tmp_path, text, why, 
     for where in (notices, capsys.readouterr().err):
         assert re.search(f"bad.json: .*{re.escape(why)}", where)
         assert "folder.json: it cannot be read" in where
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda step: step["totals"].update(tensors=99), "99"),
+        (
+            lambda step: step["records"][0].update(raw_bytes=float("nan")),
+            "is not a number (NaN)",
+        ),
+        (lambda step: step.pop("totals"), "totals"),
+        (lambda step: step.pop("records"), "records"),
+    ],
+)
+def test_a_step_that_contradicts_itself_is_not_shown(results, tmp_path, spoil, why):
+    step = json.loads((results / "measure.json").read_text())
+    spoil(step)
+    (tmp_path / "measure.json").write_text(json.dumps(step))
+    shutil.copy(results / "density.json", tmp_path)
+    ((file, reason),) = write_page(tmp_path, tmp_path / "page.html")
+    assert file == "measure.json"
+    assert why in reason
+
+
+def test_tiles_of_two_files_of_a_kind_name_their_file(results, tmp_path):
+    for name in ("a.json", "b.json"):
+        shutil.copy(results / "measure.json", tmp_path / name)
+    write_page(tmp_path, tmp_path / "page.html")
+    summary = section(body_of(tmp_path / "page.html"), "summary")
+    assert "a.json" in summary
+    assert "b.json" in summary
+
+
+def test_ranks_have_a_column_and_bars_of_their_own(results, tmp_path):
+    step = json.loads((results / "measure.json").read_text())
+    for rank, record in enumerate(step["records"]):
+        record["rank"] = rank % 2
+    (tmp_path / "measure.json").write_text(json.dumps(step))
+    assert write_page(tmp_path, tmp_path / "page.html") == []
+    body = body_of(tmp_path / "page.html")
+    assert ">rank</th>" in body
+    assert "one rank after the other" in body
+    assert f"1: {step['records'][1]['module']}" in body
 
 
 def test_figures_of_another_version_cost_the_chart_alone(tmp_path):

@@ -123,7 +123,8 @@ def read_folder(folder: Path) -> tuple[list[Source], list[Notice]]:
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == ".json")
     except OSError as error:
-        raise ReportError(f"cannot read the folder {folder}: {error.strerror}") from error
+        hint = f"; pass the folder with the files, {folder.parent}" if folder.is_file() else ""
+        raise ReportError(f"cannot read the folder {folder}: {error.strerror}{hint}") from error
     if not files:
         raise ReportError(f"no .json file in {folder}")
     sources, notices = [], []
